@@ -1,0 +1,43 @@
+# Every command sets up what it needs: a virtual environment in .venv, our dependencies, Java for Spark.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types borders check bench format clean
+
+help: ## list the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/.base: pyproject.toml scripts/setup.py
+	$(PYTHON) scripts/setup.py .venv base
+
+.venv/.dev: pyproject.toml scripts/setup.py
+	$(PYTHON) scripts/setup.py .venv dev
+
+run: .venv/.base ## plan a bundled sample of skewed keys and print the result
+	$(BIN)/evenflow demo
+
+test: check ## everything CI runs: lint, types, import borders, doctests, tests
+	$(BIN)/python -m pytest
+
+check: lint types borders
+
+lint: .venv/.dev ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev ## strict type check
+	$(BIN)/mypy
+
+borders: .venv/.dev ## which package may import what
+	$(BIN)/lint-imports
+
+format: .venv/.dev ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
+	$(BIN)/python -m benchmarks.keys
+
+clean: ## remove the virtual environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,161 @@
+"""Reading and writing the tables that commands take and give: Parquet, CSV, JSON lines."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from evenflow.errors import InputError
+
+READABLE = (".parquet", ".csv", ".jsonl", ".json")
+WRITABLE = (".parquet", ".csv")
+
+
+def read_table(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> pa.Table:
+    """Read the named columns of a file and refuse an empty or incomplete one.
+
+    In CSV, text columns are taken as they stand (`007` stays `007`); see `typed_key`.
+    """
+    if path.suffix not in READABLE:
+        raise InputError(f"{path}: expected a file ending in {', '.join(READABLE)}")
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        table = _read(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: cannot be read as {path.suffix[1:]}: {error}") from error
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        found = ", ".join(table.column_names) or "none"
+        raise InputError(f"{path}: no column {', '.join(missing)}; columns found: {found}")
+    if not len(table):
+        raise InputError(f"{path}: holds no rows")
+    return table.select([*columns, *(name for name in optional if name in table.column_names)])
+
+
+def _read(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pa.parquet.read_table(path)
+    if path.suffix in (".jsonl", ".json"):
+        return pa.json.read_json(path)
+    with pa.csv.open_csv(path) as reader:
+        names = reader.schema.names
+    as_text = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+    )
+    return pa.csv.read_csv(path, convert_options=as_text)
+
+
+def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:
+    """Return a column as doubles, refusing what is missing, no number, or not finite."""
+    values = table[column].combine_chunks()
+    try:
+        doubles = values.cast(pa.float64())
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: column {column} must hold numbers: {error}") from error
+    if doubles.null_count:
+        row = doubles.is_null().to_pylist().index(True) + 1
+        raise InputError(f"{path}: column {column} has no value in row {row}")
+    finite = pc.is_finite(doubles)
+    if not pc.all(finite).as_py():
+        row = finite.to_pylist().index(False) + 1
+        raise InputError(
+            f"{path}: column {column} must be finite, got {values[row - 1]} in row {row}"
+        )
+    return doubles
+
+
+def at_least_zero(values: pa.Array, column: str, path: Path) -> pa.Array:
+    """Refuse negative numbers."""
+    if pc.min(values).as_py() < 0:
+        row = pc.less(values, 0).to_pylist().index(True) + 1
+        raise InputError(
+            f"{path}: column {column} must not be negative, got {values[row - 1]} in row {row}"
+        )
+    return values
+
+
+def typed_key(values: pa.ChunkedArray) -> pa.Array:
+    """Return text that is written integers throughout (`7`, not `007`) as integers.
+
+    CSV knows no types; Parquet columns come back as they are.
+
+    >>> typed_key(pa.chunked_array([["7", "-1"]])).type, typed_key(pa.chunked_array([["007"]])).type
+    (DataType(int64), DataType(string))
+    """
+    flat = values.combine_chunks()
+    if not pa.types.is_string(flat.type):
+        return flat
+    with contextlib.suppress(pa.ArrowException):
+        whole = flat.cast(pa.int64())
+        if whole.cast(pa.string()).equals(flat):
+            return whole
+    return flat
+
+
+def workers_column(table: pa.Table, path: Path, workers: int) -> pa.Array:
+    """Return the column `worker`, refusing workers that do not exist."""
+    values = numbers(table, "worker", path)
+    known = pc.and_(
+        pc.and_(pc.greater_equal(values, 0), pc.less(values, workers)),
+        pc.equal(values, pc.floor(values)),
+    )
+    if not pc.all(known).as_py():
+        row = known.to_pylist().index(False) + 1
+        raise InputError(
+            f"{path}: unknown worker {table['worker'][row - 1]} in row {row}; "
+            f"workers are 0..{workers - 1}"
+        )
+    return values.cast(pa.int32())
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Refuse, before any work is done, outputs that could not be written after it."""
+    for path in filter(None, paths):
+        if path.suffix not in WRITABLE:
+            raise InputError(f"{path}: can write files ending in {', '.join(WRITABLE)}")
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: no such folder {path.parent}")
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise InputError(f"{path}: cannot be written")
+
+
+def write_tables(tables: Mapping[Path, pa.Table]) -> None:
+    """Write all files or none: first beside their places, then renamed into them."""
+    with contextlib.ExitStack() as stack:
+        written = [
+            (stack.enter_context(_beside(path, table)), path) for path, table in tables.items()
+        ]
+        for temporary, path in written:
+            temporary.replace(path)
+
+
+@contextlib.contextmanager
+def _beside(path: Path, table: pa.Table) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        temporary.chmod(0o666 & ~_umask())
+        if path.suffix == ".parquet":
+            pa.parquet.write_table(table, temporary)
+        else:
+            pa.csv.write_csv(table, temporary)
+        yield temporary
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,60 @@
+"""What people and machines see: results on stdout, everything else on stderr."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from evenflow.model.verdict import Verdict
+
+_errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def fail(message: str) -> None:
+    """Print one line that says what is wrong."""
+    _errors.print(f"[bold red]error:[/] {' '.join(message.split())}", markup=True)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print one object, in strict JSON."""
+    print(json.dumps(result, allow_nan=False))  # noqa: T201
+
+
+def as_json(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """Return verdicts as plain values."""
+    return [asdict(verdict) for verdict in verdicts]
+
+
+def print_result(title: str, rows: Mapping[str, str], verdicts: Iterable[Verdict]) -> None:
+    """Print named values as a small table, and what could not be had below it."""
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console = Console()
+    console.print(table)
+    for verdict in verdicts:
+        console.print(f"[yellow]{verdict.code}[/]: {verdict.message}", highlight=False)
+
+
+def print_loads(loads: Iterable[float], bound: float, width: int = 40) -> None:
+    """Draw the load of every worker as a bar; red where it exceeds the bound."""
+    values = list(loads)
+    mean = sum(values) / len(values) if values else 0.0
+    top = max([*values, bound]) or 1.0
+    table = Table(show_header=True, header_style="dim", box=None)
+    table.add_column("worker", justify="right")
+    table.add_column(f"load (| bound {bound:,.4g})")
+    table.add_column("of mean", justify="right")
+    mark = round(width * bound / top)
+    for worker, value in enumerate(values):
+        filled = round(width * value / top)
+        colour = "red" if value > bound * (1 + 1e-9) else "green"
+        cells = ["█" if cell < filled else " " for cell in range(width + 1)]
+        bar = f"[{colour}]{''.join(cells[:mark])}[/]|[{colour}]{''.join(cells[mark:]).rstrip()}[/]"
+        table.add_row(str(worker), bar, f"{value / mean:.3f}" if mean else "-")
+    Console().print(table)

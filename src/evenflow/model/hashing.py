@@ -1,0 +1,232 @@
+"""The stable hash h(k) behind every routing table, for keys of any type.
+
+A key is hashed with XXH64, seed 42, and jump consistent hashing turns the hash into a worker.
+XXH64 with that seed is what Spark SQL's `xxhash64` computes, so a route can be checked in SQL:
+`xxhash64(key)` for strings and BIGINT, and for the other types after the widening that is done
+here first, so that a key hashes alike whatever the width of the column it came in:
+
+- integers, booleans, dates and timestamps (microseconds) as BIGINT, floats as DOUBLE;
+- the columns of a composite key one after the other, each seeded with the hash so far;
+- a NULL leaves the hash so far as it is.
+
+Decimals of more than 18 digits are the exception: their 16 bytes are hashed as they are.
+Jump hashing (Lamping and Veach, 2014) moves, when worker n is added, only keys that now belong
+to worker n.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError
+from evenflow.jit import kernel
+from evenflow.model.arrays import Hashes, Indices, Workers
+
+SEED = np.uint64(42)
+MASK = (1 << 64) - 1
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+
+
+def hash_keys(*columns: pa.Array | pa.ChunkedArray | NDArray[np.generic]) -> Hashes:
+    """Hash rows of one or more key columns to 64 bits each.
+
+    >>> [hex(h) for h in hash_keys(pa.array(["IBM", None]))]
+    ['0x58675e3c211028d6', '0x2a']
+    >>> bool((hash_keys(pa.array([7], pa.int8())) == hash_keys(np.array([7]))).all())
+    True
+    """
+    if not columns:
+        raise InputError("a key needs at least one column, got none")
+    arrays = [_flat(column) for column in columns]
+    hashes = np.full(len(arrays[0]), SEED)
+    for array in arrays:
+        hashes = _fold(array, hashes)
+    return hashes
+
+
+def jump(hashes: Hashes, workers: int) -> Workers:
+    """Map hashes evenly to workers 0..n-1.
+
+    >>> jump(np.array([1, 2, 3], dtype=np.uint64), 1).tolist()
+    [0, 0, 0]
+    """
+    if workers < 1:
+        raise InputError(f"at least one worker is needed, got {workers}")
+    return _jump(hashes, workers)
+
+
+def jump_plain(key: int, workers: int) -> int:
+    """Jump hashing of one hash in plain Python: the kernel's oracle."""
+    bucket, candidate = -1, 0
+    while candidate < workers:
+        bucket = candidate
+        key = (key * 2862933555777941757 + 1) & MASK
+        candidate = int((bucket + 1) * (float(1 << 31) / float((key >> 33) + 1)))
+    return bucket
+
+
+def _flat(column: pa.Array | pa.ChunkedArray | NDArray[np.generic]) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return column if isinstance(column, pa.Array) else pa.array(column)
+
+
+def _fold(array: pa.Array, seeds: Hashes) -> Hashes:
+    """Continue the hashes with one more column; NULL rows keep theirs."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _fold(array.dictionary_decode(), seeds)
+    if pa.types.is_null(kind):
+        return seeds
+    if pa.types.is_struct(kind):
+        hashes = seeds
+        for field in array.flatten():
+            hashes = _fold(field, hashes)
+        return hashes
+    if _is_bytes(kind):
+        hashes = _hash_bytes(*_bytes(array), seeds)
+    else:
+        hashes = _hash_words(_words(array), seeds)
+    if array.null_count:
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        hashes = np.where(nulls, seeds, hashes)
+    return hashes
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    is_wide = pa.types.is_decimal(kind) and kind.precision > 18
+    return is_text or is_binary or is_view or pa.types.is_fixed_size_binary(kind) or is_wide
+
+
+def _bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
+    """Return the bytes of all values and where each begins."""
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+        width = kind.byte_width
+        offsets = np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * width
+        return np.frombuffer(array.buffers()[1], dtype=np.uint8), offsets
+    wide = array.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
+    _, starts, data = wide.buffers()
+    offsets = np.frombuffer(starts, dtype=np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    content = np.frombuffer(data, dtype=np.uint8) if data else np.zeros(0, dtype=np.uint8)
+    return content, offsets
+
+
+def _words(array: pa.Array) -> Hashes:
+    """Return the values as 64-bit words, alike whatever the column's width."""
+    kind = array.type
+    if pa.types.is_decimal(kind):
+        pairs = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, kind.byte_width // 8)
+        return np.ascontiguousarray(pairs[array.offset : array.offset + len(array), 0])
+    if pa.types.is_floating(kind):
+        doubles = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        canonical = np.where(np.isnan(doubles), np.nan, doubles + 0.0)
+        return canonical.view(np.uint64)
+    if pa.types.is_timestamp(kind):
+        array = array.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date(kind):
+        array = array.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_time(kind) or pa.types.is_duration(kind):
+        array = array.view(pa.int64() if kind.bit_width == 64 else pa.int32())
+    elif pa.types.is_uint64(kind):
+        return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
+    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise InputError(
+            f"a column of type {kind} cannot be a key; use scalars or a struct of them"
+        )
+    whole = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return np.asarray(whole, dtype=np.int64).view(np.uint64)
+
+
+@kernel
+def _rotate(value: np.uint64, bits: int) -> np.uint64:
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+@kernel
+def _avalanche(value: np.uint64) -> np.uint64:
+    value = (value ^ (value >> np.uint64(33))) * _P2
+    value = (value ^ (value >> np.uint64(29))) * _P3
+    return value ^ (value >> np.uint64(32))
+
+
+@kernel
+def _mix_word(value: np.uint64, word: np.uint64) -> np.uint64:
+    value = value ^ (_rotate(word * _P2, 31) * _P1)
+    return _rotate(value, 27) * _P1 + _P4
+
+
+@kernel
+def _hash_words(words: Hashes, seeds: Hashes) -> Hashes:
+    hashes = np.empty_like(seeds)
+    for row in range(len(words)):
+        hashes[row] = _avalanche(_mix_word(seeds[row] + _P5 + np.uint64(8), words[row]))
+    return hashes
+
+
+@kernel
+def _read(data: NDArray[np.uint8], at: int, width: int) -> np.uint64:
+    """Assemble `width` little-endian bytes."""
+    word = np.uint64(0)
+    for byte in range(width):
+        word |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+    return word
+
+
+@kernel
+def _hash_bytes(data: NDArray[np.uint8], offsets: Indices, seeds: Hashes) -> Hashes:
+    hashes = np.empty_like(seeds)
+    for row in range(len(seeds)):
+        at, end, seed = offsets[row], offsets[row + 1], seeds[row]
+        length = end - at
+        if length >= 32:
+            lanes = (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)
+            a, b, c, d = lanes
+            while at + 32 <= end:
+                a = _rotate(a + _read(data, at, 8) * _P2, 31) * _P1
+                b = _rotate(b + _read(data, at + 8, 8) * _P2, 31) * _P1
+                c = _rotate(c + _read(data, at + 16, 8) * _P2, 31) * _P1
+                d = _rotate(d + _read(data, at + 24, 8) * _P2, 31) * _P1
+                at += 32
+            value = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
+            for lane in (a, b, c, d):
+                value = (value ^ (_rotate(lane * _P2, 31) * _P1)) * _P1 + _P4
+        else:
+            value = seed + _P5
+        value += np.uint64(length)
+        while at + 8 <= end:
+            value = _mix_word(value, _read(data, at, 8))
+            at += 8
+        if at + 4 <= end:
+            value = _rotate(value ^ (_read(data, at, 4) * _P1), 23) * _P2 + _P3
+            at += 4
+        while at < end:
+            value = _rotate(value ^ (np.uint64(data[at]) * _P5), 11) * _P1
+            at += 1
+        hashes[row] = _avalanche(value)
+    return hashes
+
+
+@kernel
+def _jump(hashes: Hashes, workers: int) -> Workers:
+    buckets = np.empty(len(hashes), dtype=np.int32)
+    for row in range(len(hashes)):
+        key = hashes[row]
+        bucket = np.int64(-1)
+        candidate = np.int64(0)
+        while candidate < workers:
+            bucket = candidate
+            key = key * np.uint64(2862933555777941757) + np.uint64(1)
+            scale = 2147483648.0 / np.float64((key >> np.uint64(33)) + np.uint64(1))
+            candidate = np.int64(np.float64(bucket + 1) * scale)
+        buckets[row] = bucket
+    return buckets

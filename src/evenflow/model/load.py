@@ -1,0 +1,78 @@
+"""Load snapshots: what a planner is told. Load is CPU seconds needed per second."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model.arrays import Bools, Floats, Workers, frozen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyLoads:
+    """The keys of one keyed query over one interval, one array entry a key.
+
+    cost   c(k), load of the key
+    state  S(k, w), bytes (or any unit) that a move of the key would carry
+    home   h(k), the worker the hash gives
+    owner  F(k), the worker that has the key now
+    """
+
+    cost: Floats
+    state: Floats
+    home: Workers
+    owner: Workers
+    workers: int
+
+    def __post_init__(self) -> None:
+        for name, dtype in (
+            ("cost", np.float64),
+            ("state", np.float64),
+            ("home", np.int32),
+            ("owner", np.int32),
+        ):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        if self.workers < 1:
+            raise InputError(f"at least one worker is needed, got {self.workers}")
+        if not len(self.cost) == len(self.state) == len(self.home) == len(self.owner):
+            raise InputError("cost, state, home and owner must have one entry for each key")
+        for name in ("cost", "state"):
+            values = getattr(self, name)
+            if not bool(np.isfinite(values).all()) or bool((values < 0).any()):
+                raise InputError(f"{name} must be finite and not negative")
+        for name in ("home", "owner"):
+            at = getattr(self, name)
+            if len(at) and not 0 <= int(at.min()) <= int(at.max()) < self.workers:
+                raise InputError(f"{name} names a worker outside 0..{self.workers - 1}")
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    def loads(self, owner: Workers | None = None) -> Floats:
+        """Return L(d) of every worker, under the present owners or others."""
+        at = self.owner if owner is None else owner
+        return np.bincount(at, weights=self.cost, minlength=self.workers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadSeries:
+    """The last k load samples of each running operator (a row each), oldest first.
+
+    `movable` is False for operators that count as load and never move.
+    """
+
+    operators: tuple[str, ...]
+    samples: Floats
+    movable: Bools
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "samples", frozen(self.samples, np.float64))
+        object.__setattr__(self, "movable", frozen(self.movable, np.bool_))
+        shape = self.samples.shape
+        if len(shape) != 2 or shape[0] != len(self.operators) or len(self.movable) != shape[0]:
+            raise InputError(
+                f"a load series needs a row of samples for each of {len(self.operators)} "
+                f"operators, got an array of shape {shape}"
+            )
+        if not bool(np.isfinite(self.samples).all()) or bool((self.samples < 0).any()):
+            raise InputError("load samples must be finite and not negative")

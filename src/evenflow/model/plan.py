@@ -1,0 +1,52 @@
+"""A plan, and the moves that lead from one plan to the next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenflow.model.routing import RoutingTable
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where everything runs: whole queries by name, keyed queries by their routing tables."""
+
+    workers: int
+    placement: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, RoutingTable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One difference between two plans: a whole query, or one key of a keyed query."""
+
+    query: str
+    before: int
+    after: int
+    key_hash: int | None = None
+
+
+def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
+    """Return what must move, in a fixed order; detours between the two plans cancel out.
+
+    Only what both plans know can move: arrivals and departures are not moves.
+
+    >>> moves(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
+    (Move(query='alerts', before=0, after=1, key_hash=None),)
+    """
+    whole = [
+        Move(query, before.placement[query], after.placement[query])
+        for query in sorted(before.placement.keys() & after.placement.keys())
+        if before.placement[query] != after.placement[query]
+    ]
+    keys: list[Move] = []
+    for query in sorted(before.tables.keys() & after.tables.keys()):
+        old, new = before.tables[query], after.tables[query]
+        listed = np.union1d(old.hashes, new.hashes)
+        sources, targets = old.route(listed, before.workers), new.route(listed, after.workers)
+        keys += [
+            Move(query, int(sources[at]), int(targets[at]), int(listed[at]))
+            for at in np.flatnonzero(sources != targets)
+        ]
+    return (*whole, *keys)

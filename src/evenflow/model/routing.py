@@ -1,0 +1,58 @@
+"""Mixed routing F(k): a small table over a hash (mixed-key-routing, equation 1)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model.arrays import Hashes, Workers, frozen
+from evenflow.model.hashing import jump
+
+
+def _no_hashes() -> Hashes:
+    return frozen((), np.uint64)
+
+
+def _no_owners() -> Workers:
+    return frozen((), np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoutingTable:
+    """The keys that do not go where the hash sends them, and where they go instead.
+
+    Keys are known by their 64-bit hash, so one table serves keys of every type. Two keys that
+    share a hash are routed, and moved, together: still one place for each key.
+
+    >>> from evenflow.model import hash_keys
+    >>> hashes = hash_keys(np.arange(5))
+    >>> table = RoutingTable.of(hashes[:1], [2])
+    >>> table.route(hashes, workers=3).tolist()[0], len(table)
+    (2, 1)
+    """
+
+    hashes: Hashes = field(default_factory=_no_hashes)
+    owners: Workers = field(default_factory=_no_owners)
+
+    @classmethod
+    def of(cls, hashes: Hashes, owners: Workers | list[int]) -> "RoutingTable":
+        """Build a table from entries in any order."""
+        order = np.argsort(hashes, kind="stable")
+        ordered = hashes[order]
+        if len(ordered) > 1 and bool((ordered[1:] == ordered[:-1]).any()):
+            raise InputError("a routing table names a key twice")
+        return cls(
+            frozen(ordered, np.uint64), frozen(np.asarray(owners, np.int32)[order], np.int32)
+        )
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def route(self, hashes: Hashes, workers: int) -> Workers:
+        """Return the worker of each hashed key: the table's, else the hash's."""
+        routed = jump(hashes, workers)
+        if len(self):
+            at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
+            listed = self.hashes[at] == hashes
+            routed[listed] = self.owners[at[listed]]
+        return routed
