@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from evenflow.model.verdict import Verdict
+if TYPE_CHECKING:
+    from evenflow.model import Verdict
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -23,12 +24,12 @@ def print_json(result: Mapping[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False))  # noqa: T201
 
 
-def as_json(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+def as_json(verdicts: "Iterable[Verdict]") -> list[dict[str, Any]]:
     """Return verdicts as plain values."""
     return [asdict(verdict) for verdict in verdicts]
 
 
-def print_result(title: str, rows: Mapping[str, str], verdicts: Iterable[Verdict]) -> None:
+def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdict]") -> None:
     """Print named values as a small table, and what could not be had below it."""
     table = Table(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold")

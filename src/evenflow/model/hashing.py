@@ -104,7 +104,8 @@ def _is_bytes(kind: pa.DataType) -> bool:
     is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
     is_wide = pa.types.is_decimal(kind) and kind.precision > 18
-    return is_text or is_binary or is_view or pa.types.is_fixed_size_binary(kind) or is_wide
+    is_fixed = pa.types.is_fixed_size_binary(kind)
+    return bool(is_text or is_binary or is_view or is_fixed or is_wide)
 
 
 def _bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
@@ -138,7 +139,7 @@ def _words(array: pa.Array) -> Hashes:
     elif pa.types.is_time(kind) or pa.types.is_duration(kind):
         array = array.view(pa.int64() if kind.bit_width == 64 else pa.int32())
     elif pa.types.is_uint64(kind):
-        return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
+        return np.asarray(array.fill_null(0), dtype=np.uint64)
     elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         raise InputError(
             f"a column of type {kind} cannot be a key; use scalars or a struct of them"

@@ -51,7 +51,8 @@ class KeyLoads:
     def loads(self, owner: Workers | None = None) -> Floats:
         """Return L(d) of every worker, under the present owners or others."""
         at = self.owner if owner is None else owner
-        return np.bincount(at, weights=self.cost, minlength=self.workers)
+        loads: Floats = np.bincount(at, weights=self.cost, minlength=self.workers).astype(float)
+        return loads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
