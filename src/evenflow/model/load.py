@@ -1,6 +1,8 @@
 """Load snapshots: what a planner is told. Load is CPU seconds needed per second."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,7 @@ class KeyLoads:
     state  S(k, w), bytes (or any unit) that a move of the key would carry
     home   h(k), the worker the hash gives
     owner  F(k), the worker that has the key now
+    names  what to call the keys in verdicts; their positions if not given
     """
 
     cost: Floats
@@ -23,6 +26,7 @@ class KeyLoads:
     home: Workers
     owner: Workers
     workers: int
+    names: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in (
@@ -47,6 +51,10 @@ class KeyLoads:
 
     def __len__(self) -> int:
         return len(self.cost)
+
+    def name(self, key: int) -> str:
+        """Return what to call a key when speaking to people."""
+        return str(key if self.names is None else self.names[key])
 
     def loads(self, owner: Workers | None = None) -> Floats:
         """Return L(d) of every worker, under the present owners or others."""

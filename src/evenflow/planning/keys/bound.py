@@ -1,0 +1,117 @@
+"""The load no worker should exceed, and what makes it unreachable.
+
+A plan aims at L_max = (1 + theta_max) mean. That can be out of reach whatever is moved: a key
+heavier than L_max makes its worker too heavy, and of the q n + 1 heaviest keys some worker of n
+has at least q + 1. The largest such minimum is a lower bound of every plan's fullest worker;
+where it exceeds L_max, plans aim at it instead, since anything moved below it would be useless,
+and a verdict names the key.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import KeyLoads, Verdict
+from evenflow.model.arrays import Bools, Floats, Workers
+from evenflow.planning.keys.config import KeyConfig, KeyPlan
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """The limit a plan aims at; `fixed` marks too heavy keys that stay where they are."""
+
+    mean: float
+    limit: float
+    fixed: Bools
+    verdicts: tuple[Verdict, ...]
+
+    def kept(self, loads: Floats) -> bool:
+        """Tell whether no worker exceeds the limit."""
+        return float(loads.max()) <= self.limit
+
+
+def bound(keys: KeyLoads, config: KeyConfig) -> Bound:
+    """Return the limit that can be hoped for, and why it is not lower."""
+    mean = float(keys.cost.sum()) / keys.workers
+    asked = (1 + config.max_imbalance) * mean * (1 + TOLERANCE)
+    floor, key = _floor(keys.cost, keys.workers, config.max_imbalance)
+    if floor <= asked:
+        return Bound(mean, asked, np.zeros(len(keys), dtype=np.bool_), ())
+    reachable = floor / mean - 1
+    code, what = "heavy_key", "alone needs"
+    if keys.cost[key] <= asked:
+        code, what = "coarse_keys", "with the keys as heavy as it fills workers so that one needs"
+    verdict = Verdict(
+        code,
+        keys.name(key),
+        f"key {keys.name(key)} {what} {floor:.6g}, more than the {asked:.6g} that "
+        f"--max-imbalance {config.max_imbalance:g} allows a worker; "
+        f"no plan gets below an imbalance of {reachable:.4g}",
+        reachable,
+    )
+    return Bound(mean, floor * (1 + TOLERANCE), _fixed(keys, asked), (verdict,))
+
+
+def close(keys: KeyLoads, config: KeyConfig, owner: Workers, aim: Bound) -> KeyPlan:
+    """Return the finished plan with a verdict for every bound it does not keep."""
+    loads = keys.loads(owner)
+    verdicts = list(aim.verdicts)
+    entries = int(np.count_nonzero(owner != keys.home))
+    if entries > config.max_table:
+        verdicts.append(
+            Verdict(
+                "table_exceeded",
+                "routing table",
+                f"the plan needs {entries} table entries, --max-table allows {config.max_table}",
+                float(entries),
+            )
+        )
+    if not aim.kept(loads):
+        worker = int(loads.argmax())
+        reached = float(loads[worker]) / aim.mean - 1
+        verdicts.append(
+            Verdict(
+                "unbalanced",
+                f"worker {worker}",
+                f"worker {worker} keeps {loads[worker]:.6g}, {reached:.4g} above the mean; "
+                f"the limit is {aim.limit:.6g}",
+                reached,
+            )
+        )
+    return KeyPlan(owner, loads, tuple(verdicts))
+
+
+def feasible(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> bool:
+    """Tell whether a plan keeps both bounds as they were asked for."""
+    asked = (1 + config.max_imbalance) * float(keys.cost.sum()) / keys.workers * (1 + TOLERANCE)
+    return float(plan.loads.max()) <= asked and plan.table_size(keys) <= config.max_table
+
+
+def _floor(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int]:
+    """Return the largest pigeonhole bound and the key that causes it.
+
+    The bound for q is at most (q + 1) / q means, so only q below 1 / theta_max can matter.
+    """
+    if not len(cost):
+        return 0.0, -1
+    rounds = int(min(1 / max(max_imbalance, 1e-3), 64, (len(cost) - 1) // workers)) + 1
+    top = min(len(cost), rounds * workers + 1)
+    heavy = np.argpartition(-cost, top - 1)[:top] if top < len(cost) else np.arange(len(cost))
+    heavy = heavy[np.lexsort((heavy, -cost[heavy]))]
+    sums = np.concatenate(([0.0], np.cumsum(cost[heavy])))
+    ends = np.arange(1, top + 1, workers)
+    floors = sums[ends] - sums[ends - np.arange(1, len(ends) + 1)]
+    best = int(floors.argmax())
+    return float(floors[best]), int(heavy[ends[best] - 1])
+
+
+def _fixed(keys: KeyLoads, asked: float) -> Bools:
+    """Mark, on each worker, the too heavy key with the most state: moving it gains nothing."""
+    fixed = np.zeros(len(keys), dtype=np.bool_)
+    heavy = np.flatnonzero(keys.cost > asked)
+    order = heavy[np.lexsort((heavy, -keys.state[heavy]))]
+    _, first = np.unique(keys.owner[order], return_index=True)
+    fixed[order[first]] = True
+    return fixed

@@ -1,0 +1,51 @@
+"""What a key planner is asked for, and what it answers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model import KeyLoads, Verdict
+from evenflow.model.arrays import Floats, Workers, frozen
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConfig:
+    """The bounds a plan must keep, and the weights that steer the heuristics.
+
+    max_imbalance  theta_max: no worker may carry more than (1 + theta_max) times the mean load
+    max_table      A_max: entries the routing table may have
+    beta           weight of cost against state when Mixed and MinMig choose keys to move
+    """
+
+    max_imbalance: float = 0.08
+    max_table: int = 3000
+    beta: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.max_imbalance) or self.max_imbalance < 0:
+            raise InputError(f"max-imbalance must be 0 or more, got {self.max_imbalance}")
+        if self.max_table < 0:
+            raise InputError(f"max-table must be 0 or more, got {self.max_table}")
+        if not np.isfinite(self.beta) or self.beta < 0:
+            raise InputError(f"beta must be 0 or more, got {self.beta}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyPlan:
+    """The new owner of every key, the loads that follow, and what could not be had.
+
+    The routing table is whatever differs from the hash: keys whose owner is not their home.
+    """
+
+    owner: Workers
+    loads: Floats
+    verdicts: tuple[Verdict, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owner", frozen(self.owner, np.int32))
+        object.__setattr__(self, "loads", frozen(self.loads, np.float64))
+
+    def table_size(self, keys: KeyLoads) -> int:
+        """Return N_A, the number of entries of the new routing table."""
+        return int(np.count_nonzero(self.owner != keys.home))

@@ -1,0 +1,83 @@
+"""Cover: move the least state that relieves every overloaded worker (ours).
+
+Mixed chooses what to move by one fixed order and then evicts to make things fit; both move more than
+is needed. Moving a key costs its state whatever its destination, so the question splits: each
+overloaded worker needs the cheapest set of keys that covers its excess load, a knapsack cover that
+`knapsack` solves almost exactly; where they go matters only in that they must fit.
+
+The table bound is a price. A key that leaves its home pays its state plus the price of an entry, one
+that can go home earns it back, and entries whose state is below the price go home if they fit.
+A trifle is the first price; if the table gets too large, the lowest that keeps it is searched.
+At last everything that fits where it came from goes back there.
+
+When that search was needed, Mixed with that same last step competes. If no plan keeps both bounds, the
+table bound is kept and the limit raised as little as that needs.
+"""
+
+import numpy as np
+
+from evenflow.model import KeyLoads
+from evenflow.planning.keys.bound import Bound, bound, close
+from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.mixed import mixed_owners
+from evenflow.planning.keys.pricing import Market, Offer
+
+STANDING_PRICE = 0.01  # of an entry, in mean states: of equals the fewer and heavier keys move
+SAME_PRICE = 1.05  # prices this near each other need no further search
+
+
+def cover(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+    """Relieve overloaded workers at the least state moved, within the table bound."""
+    aim = bound(keys, config)
+    entries = int(np.count_nonzero(keys.owner != keys.home))
+    if aim.kept(keys.loads()) and entries <= config.max_table:
+        return close(keys, config, keys.owner, aim)
+    market = Market.of(keys, aim, config.max_table)
+    best = _search_price(market, aim.limit)
+    if best.price > STANDING_PRICE * market.mean_state or not market.kept(best, aim.limit):
+        rival = market.undo(mixed_owners(keys, config, aim), aim.limit)
+        best = min(best, rival, key=lambda offer: market.rank(offer, aim.limit))
+    if not market.kept(best, aim.limit):
+        best = _search_limit(market, aim)
+    return close(keys, config, market.owners(best), aim)
+
+
+def _search_price(market: Market, limit: float) -> Offer:
+    """Return the best offer at the lowest price that keeps the table bound."""
+    low = STANDING_PRICE * market.mean_state
+    best = market.offer(low, limit)
+    if market.fits(best):
+        return best
+
+    def fits(price: float) -> bool:
+        nonlocal best
+        found = market.offer(price, limit)
+        best = min(best, found, key=lambda offer: market.rank(offer, limit))
+        return market.fits(found)
+
+    high = 8 * low
+    while not fits(high) and high < 8 * market.total_state:
+        low, high = high, 8 * high
+    while high > SAME_PRICE * low:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return best
+
+
+def _search_limit(market: Market, aim: Bound) -> Offer:
+    """Return an offer within the table bound at the lowest limit that allows one."""
+    low, high = aim.limit, float(market.load.max())
+    dearest = market.total_state + 1.0
+    best = market.offer(dearest, high)
+    for _ in range(12):
+        middle = (low + high) / 2
+        found = market.offer(dearest, middle)
+        if market.kept(found, middle):
+            best, high = found, middle
+        else:
+            low = middle
+    return min(
+        best, _search_price(market, high), key=lambda offer: market.rank(offer, high)
+    )
+
+

@@ -1,0 +1,44 @@
+"""Baselines that do not look at the present owners: plain fit, hash only, ideal shuffle."""
+
+import heapq
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model import KeyLoads
+from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.planning.keys.bound import bound, close
+from evenflow.planning.keys.config import KeyConfig, KeyPlan
+
+
+def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+    """Place all keys anew, the heaviest first, each on the least loaded worker.
+
+    The plain fit of mixed-key-routing's appendix, known as LPT: where a perfect assignment exists,
+    no worker ends more than (1 - 1/n) / 3 above the mean.
+    """
+    order = np.argsort(-keys.cost, kind="stable")
+    return close(
+        keys, config, _least_load(keys.cost, order, keys.workers), bound(keys, config)
+    )
+
+
+def hash_only(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+    """Send every key where the hash says: no table at all."""
+    return close(keys, config, keys.home, bound(keys, config))
+
+
+def ideal(keys: KeyLoads) -> Floats:
+    """Return the loads of a shuffle that ignores keys: the limit that no keyed plan can beat."""
+    return np.full(keys.workers, float(keys.cost.sum()) / keys.workers)
+
+
+@kernel
+def _least_load(cost: Floats, order: Indices, workers: int) -> Workers:
+    owner = np.empty(len(cost), dtype=np.int32)
+    heap = [(0.0, worker) for worker in range(workers)]
+    for key in order:
+        load, worker = heap[0]
+        heapq.heapreplace(heap, (load + cost[key], worker))
+        owner[key] = worker
+    return owner

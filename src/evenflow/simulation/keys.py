@@ -1,0 +1,70 @@
+"""Workloads of the key-level evaluation (mixed-key-routing, section V).
+
+Costs follow a Zipf law over the keys. Between two intervals, frequencies are swapped between keys of
+different workers until the load of some worker has changed by at least f means.
+
+Departures
+- Undirected swaps do not reach f = 1 with many keys: their effects cancel. Swaps are directed
+  at one worker, drawn anew each interval, whose load they raise or lower.
+"""
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model.arrays import Floats, Workers
+
+
+def zipf_costs(keys: int, skew: float, rng: np.random.Generator, total: float = 1e6) -> Floats:
+    """Return costs c(k) ~ rank^-z that sum to `total`, ranks dealt to keys at random.
+
+    >>> zipf_costs(3, 1.0, np.random.default_rng(0), total=11.0).round(6).tolist()
+    [2.0, 3.0, 6.0]
+    """
+    weights = np.arange(1, keys + 1, dtype=np.float64) ** -skew
+    costs: Floats = rng.permutation(weights * (total / weights.sum()))
+    return costs
+
+
+def fluctuate(
+    cost: Floats, owner: Workers, workers: int, fluctuation: float, rng: np.random.Generator
+) -> Floats:
+    """Return the costs of the next interval: swapped until some worker changed by f means.
+
+    `fluctuation` 0 changes nothing. The costs are a permutation of the old ones, so the total stays.
+    """
+    if not np.isfinite(fluctuation) or fluctuation < 0:
+        raise InputError(f"fluctuation must be 0 or more, got {fluctuation}")
+    wanted = fluctuation * float(cost.sum()) / workers
+    new = cost.copy()
+    if wanted == 0 or workers == 1:
+        return new
+    for target in rng.permutation(workers):
+        raise_load = bool(rng.integers(2))
+        for direction in (raise_load, not raise_load):
+            new = cost.copy()
+            if _swap_toward(new, owner, int(target), wanted, direction, rng):
+                return new
+    raise InputError(
+        f"fluctuation {fluctuation:g} cannot be reached by swapping keys of {workers} workers"
+    )
+
+
+def _swap_toward(
+    cost: Floats, owner: Workers, target: int, wanted: float, up: bool, rng: np.random.Generator
+) -> bool:
+    """Swap random pairs (target, elsewhere) that change the target's load as asked, in place."""
+    changed = 0.0
+    inside, outside = np.flatnonzero(owner == target), np.flatnonzero(owner != target)
+    while changed < wanted:
+        pairs = min(len(inside), len(outside), 4096)
+        ours = rng.choice(inside, pairs, replace=False)
+        theirs = rng.choice(outside, pairs, replace=False)
+        gain = (cost[theirs] - cost[ours]) * (1 if up else -1)
+        useful = np.flatnonzero(gain > 0)
+        if not len(useful):
+            return False
+        reach = np.cumsum(gain[useful]) + changed
+        take = useful[: int(np.searchsorted(reach, wanted)) + 1]
+        changed = float(reach[min(len(take), len(reach)) - 1])
+        cost[ours[take]], cost[theirs[take]] = cost[theirs[take]], cost[ours[take]]
+    return True
