@@ -14,7 +14,7 @@ help: ## list the commands
 	$(PYTHON) scripts/setup.py .venv dev
 
 run: .venv/.base ## plan a bundled sample of skewed keys and print the result
-	$(BIN)/evenflow demo
+	$(BIN)/evenflow plan keys examples/skewed_keys.csv --workers 8 --algorithm cover
 
 test: check ## everything CI runs: lint, types, import borders, doctests, tests
 	$(BIN)/python -m pytest

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import demo, plan_keys
+from evenflow.cli import plan_keys
 from evenflow.cli.output import fail
 from evenflow.errors import InputError
 
@@ -32,7 +32,6 @@ app = typer.Typer(
 plan = typer.Typer(no_args_is_help=True, help="Plan from files; changes nothing that runs.")
 app.add_typer(plan, name="plan")
 plan.command("keys")(plan_keys.keys)
-app.command("demo")(demo.demo)
 
 
 def _version(asked: bool) -> None:

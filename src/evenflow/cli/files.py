@@ -18,7 +18,12 @@ READABLE = (".parquet", ".csv", ".jsonl", ".json")
 WRITABLE = (".parquet", ".csv")
 
 
-def read_table(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> pa.Table:
+def read_table(
+    path: Path,
+    columns: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+    may_be_empty: bool = False,
+) -> pa.Table:
     """Read the named columns of a file and refuse an empty or incomplete one.
 
     In CSV, text columns are taken as they stand (`007` stays `007`); see `typed_key`.
@@ -28,29 +33,27 @@ def read_table(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] =
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
-        table = _read(path)
+        table = _read(path, (*columns, *optional))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read as {path.suffix[1:]}: {error}") from error
     missing = [name for name in columns if name not in table.column_names]
     if missing:
         found = ", ".join(table.column_names) or "none"
         raise InputError(f"{path}: no column {', '.join(missing)}; columns found: {found}")
-    if not len(table):
+    if not len(table) and not may_be_empty:
         raise InputError(f"{path}: holds no rows")
     return table.select([*columns, *(name for name in optional if name in table.column_names)])
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Path, as_text: tuple[str, ...]) -> pa.Table:
     if path.suffix == ".parquet":
         return pa.parquet.read_table(path)
     if path.suffix in (".jsonl", ".json"):
         return pa.json.read_json(path)
-    with pa.csv.open_csv(path) as reader:
-        names = reader.schema.names
-    as_text = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+    options = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(as_text, pa.string()), strings_can_be_null=False
     )
-    return pa.csv.read_csv(path, convert_options=as_text)
+    return pa.csv.read_csv(path, convert_options=options)
 
 
 def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:

@@ -1,7 +1,10 @@
 """What people and machines see: results on stdout, everything else on stderr."""
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,19 @@ if TYPE_CHECKING:
     from evenflow.model import Verdict
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def quiet_stdout() -> Iterator[None]:
+    """Send what native libraries print meanwhile to stderr: stdout is for results alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def fail(message: str) -> None:

@@ -10,10 +10,13 @@ import numpy as np
 from evenflow.model import KeyLoads
 from evenflow.planning.keys.bound import feasible
 from evenflow.planning.keys.classic import llfd, minmig, mintable
+from evenflow.planning.keys.compact import compact
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
 from evenflow.planning.keys.cover import cover
 from evenflow.planning.keys.exact import exact
 from evenflow.planning.keys.mixed import mixed, mixedbf
+from evenflow.planning.keys.pkg import pkg
+from evenflow.planning.keys.readj import readj
 from evenflow.planning.keys.simple import hash_only, ideal, simple
 
 KeyPlanner = Callable[[KeyLoads, KeyConfig, np.random.Generator], KeyPlan]
@@ -26,8 +29,23 @@ ALGORITHMS: dict[str, KeyPlanner] = {
     "minmig": minmig,
     "mixed": mixed,
     "mixedbf": mixedbf,
+    "compact": compact,
+    "readj": readj,
+    "pkg": pkg,
     "cover": cover,
     "exact": exact,
 }
 
-__all__ = ["ALGORITHMS", "KeyConfig", "KeyPlan", "KeyPlanner", "feasible", "ideal"]
+
+
+def warm_up(planner: KeyPlanner) -> None:
+    """Plan two tiny cases, one of them with hardly a table, so that all kernels are compiled."""
+    count, workers = 60, 3
+    at = np.arange(count)
+    cost = 1000.0 / (at + 1)
+    keys = KeyLoads(cost, cost[::-1], (at % 7) % workers, (at % 5) % workers, workers)
+    for max_table in (count, 2):
+        planner(keys, KeyConfig(max_table=max_table), np.random.default_rng(0))
+
+
+__all__ = ["ALGORITHMS", "KeyConfig", "KeyPlan", "KeyPlanner", "feasible", "ideal", "warm_up"]

@@ -35,7 +35,7 @@ class Bound:
 def bound(keys: KeyLoads, config: KeyConfig) -> Bound:
     """Return the limit that can be hoped for, and why it is not lower."""
     mean = float(keys.cost.sum()) / keys.workers
-    asked = (1 + config.max_imbalance) * mean * (1 + TOLERANCE)
+    asked = asked_limit(keys, config)
     floor, key = _floor(keys.cost, keys.workers, config.max_imbalance)
     if floor <= asked:
         return Bound(mean, asked, np.zeros(len(keys), dtype=np.bool_), ())
@@ -54,9 +54,26 @@ def bound(keys: KeyLoads, config: KeyConfig) -> Bound:
     return Bound(mean, floor * (1 + TOLERANCE), _fixed(keys, asked), (verdict,))
 
 
-def close(keys: KeyLoads, config: KeyConfig, owner: Workers, aim: Bound) -> KeyPlan:
-    """Return the finished plan with a verdict for every bound it does not keep."""
-    loads = keys.loads(owner)
+def asked_limit(keys: KeyLoads, config: KeyConfig) -> float:
+    """Return L_max = (1 + theta_max) mean, with a trifle for rounding."""
+    mean = float(keys.cost.sum()) / keys.workers
+    return (1 + config.max_imbalance) * mean * (1 + TOLERANCE)
+
+
+def settled(keys: KeyLoads, config: KeyConfig, aim: Bound) -> bool:
+    """Tell whether the present owners keep both bounds, so that nothing needs to move."""
+    entries = int(np.count_nonzero(keys.owner != keys.home))
+    return entries <= config.max_table and aim.kept(keys.loads())
+
+
+def close(
+    keys: KeyLoads, config: KeyConfig, owner: Workers, aim: Bound, loads: Floats | None = None
+) -> KeyPlan:
+    """Return the finished plan with a verdict for every bound it does not keep.
+
+    `loads` are given where they do not follow from the owners (keys that are split).
+    """
+    loads = keys.loads(owner) if loads is None else loads
     verdicts = list(aim.verdicts)
     entries = int(np.count_nonzero(owner != keys.home))
     if entries > config.max_table:
@@ -85,8 +102,8 @@ def close(keys: KeyLoads, config: KeyConfig, owner: Workers, aim: Bound) -> KeyP
 
 def feasible(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> bool:
     """Tell whether a plan keeps both bounds as they were asked for."""
-    asked = (1 + config.max_imbalance) * float(keys.cost.sum()) / keys.workers * (1 + TOLERANCE)
-    return float(plan.loads.max()) <= asked and plan.table_size(keys) <= config.max_table
+    balanced = float(plan.loads.max()) <= asked_limit(keys, config)
+    return balanced and plan.table_size(keys) <= config.max_table
 
 
 def _floor(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int]:

@@ -17,7 +17,7 @@ table bound is kept and the limit raised as little as that needs.
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.planning.keys.bound import Bound, bound, close
+from evenflow.planning.keys.bound import Bound, bound, close, settled
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
 from evenflow.planning.keys.mixed import mixed_owners
 from evenflow.planning.keys.pricing import Market, Offer
@@ -29,8 +29,7 @@ SAME_PRICE = 1.05  # prices this near each other need no further search
 def cover(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Relieve overloaded workers at the least state moved, within the table bound."""
     aim = bound(keys, config)
-    entries = int(np.count_nonzero(keys.owner != keys.home))
-    if aim.kept(keys.loads()) and entries <= config.max_table:
+    if settled(keys, config, aim):
         return close(keys, config, keys.owner, aim)
     market = Market.of(keys, aim, config.max_table)
     best = _search_price(market, aim.limit)

@@ -15,7 +15,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound, bound, close
+from evenflow.planning.keys.bound import Bound, bound, close, settled
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
 
 MAX_SECONDS = 120.0
@@ -25,8 +25,7 @@ MAX_BINARIES = 400_000
 def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Return a plan that provably moves the least state, or a verdict saying how near it is."""
     aim = bound(keys, config)
-    bare = KeyPlan(keys.owner, keys.loads())
-    if aim.kept(bare.loads) and bare.table_size(keys) <= config.max_table:
+    if settled(keys, config, aim):
         return close(keys, config, keys.owner, aim)
     goes, gap = _relaxed(keys, config, aim)
     owner = None if goes is None else _pack(keys, goes, aim)
@@ -107,7 +106,15 @@ def _model(keys: KeyLoads, config: KeyConfig, aim: Bound) -> dict[str, Any]:
 
 
 def _pack(keys: KeyLoads, goes: Floats, aim: Bound) -> Workers | None:
-    """Give keys that go elsewhere a worker with room, the heaviest first; None if one has none."""
+    """Give keys that go elsewhere a worker with room, the heaviest first; None if one has none.
+
+    The least loaded worker is tried first, for an even result, then the fullest that still has room.
+    """
+    even = _fill(keys, goes, aim, emptiest=True)
+    return _fill(keys, goes, aim, emptiest=False) if even is None else even
+
+
+def _fill(keys: KeyLoads, goes: Floats, aim: Bound, emptiest: bool) -> Workers | None:
     owner = np.where(goes == 1, keys.home, keys.owner).astype(np.int32)
     load = keys.loads(owner)
     away = np.flatnonzero(goes == 2)
@@ -117,7 +124,8 @@ def _pack(keys: KeyLoads, goes: Floats, aim: Bound) -> Workers | None:
         fits[keys.owner[key]] = False
         if not fits.any():
             return None
-        worker = int(np.where(fits, load, -1.0).argmax())
+        score = np.where(fits, -load if emptiest else load, -np.inf)
+        worker = int(score.argmax())
         owner[key] = worker
         load[worker] += keys.cost[key]
     return owner

@@ -14,6 +14,8 @@ Departures
 - No worker accepts k (unspecified): the worker with the least load that cannot be evicted takes
   it and all its lighter keys become candidates. That keeps mean + c (1 - 1/n).
 - Fixed keys (see `bound`) are neither taken away nor evicted.
+- The kernel works on records of any number of like keys, of which some may go and others stay: the
+  compact representation of section IV. A plain key is a record of one.
 
 Why it ends, and quickly: evicted keys are strictly lighter than the key that evicts them, so the
 costs of popped keys never grow. A key once put down is therefore never evicted again, and a key
@@ -45,7 +47,11 @@ def llfd(
     >>> np.bincount(new, weights=cost).tolist(), new.tolist()
     ([10.0, 10.0], [1, 0, 1, 0, 0, 1])
     """
-    return _llfd(cost, psi, owner, fixed, workers, limit)
+    new = owner.copy()
+    one_each = np.ones(len(cost), dtype=np.int32)
+    keys, targets = llfd_records(cost, psi, owner, one_each, fixed, workers, limit)
+    new[keys] = targets
+    return new
 
 
 def llfd_plain(
@@ -155,15 +161,23 @@ def members(owner: Workers, fixed: Bools, workers: int) -> tuple[Indices, Indice
 
 
 @kernel
-def _llfd(
-    cost: Floats, psi: Floats, owner: Workers, fixed: Bools, workers: int, limit: float
-) -> Workers:
-    new = owner.copy()
+def llfd_records(
+    cost: Floats,
+    psi: Floats,
+    owner: Workers,
+    count: Workers,
+    fixed: Bools,
+    workers: int,
+    limit: float,
+) -> tuple[Indices, Workers]:
+    """Return what is put down, one key of a record at a time: its record and its worker."""
+    there = count.copy()  # keys of each record that are still where they were
     load = np.zeros(workers)
-    for key in range(len(new)):
-        load[new[key]] += cost[key]
-    if load.max() <= limit:
-        return new
+    for record in range(len(owner)):
+        load[owner[record]] += cost[record] * there[record]
+    records, targets = [np.int64(0)], [np.int32(0)]
+    records.pop()
+    targets.pop()
 
     by_psi, starts = members(owner, fixed, workers)
     by_cost = by_psi.copy()
@@ -172,8 +186,7 @@ def _llfd(
     has_psi = np.zeros(workers, dtype=np.bool_)
     has_cost = np.zeros(workers, dtype=np.bool_)
     evictable = np.zeros(workers)  # load of keys lighter than the one being placed
-    counted = np.zeros(len(new), dtype=np.bool_)  # keys that are part of that sum
-    candidates = [(0.0, 0)]
+    candidates = [(0.0, np.int64(0), np.int64(0))]
     candidates.pop()
 
     for worker in range(workers):  # Phase II
@@ -181,16 +194,21 @@ def _llfd(
             heapify(by_psi, starts[worker], sizes[worker], psi)
             has_psi[worker] = True
         while load[worker] > limit and sizes[worker] > 0:
-            key = pop(by_psi, starts[worker], sizes[worker], psi)
-            sizes[worker] -= 1
-            load[worker] -= cost[key]
-            new[key] = NOWHERE
-            candidates.append((-cost[key], key))
+            record = by_psi[starts[worker]]
+            number = _enough(load[worker] - limit, cost[record], there[record])
+            there[record] -= number
+            load[worker] -= cost[record] * number
+            candidates.append((-cost[record], record, number))
+            if there[record] == 0:
+                pop(by_psi, starts[worker], sizes[worker], psi)
+                sizes[worker] -= 1
     heapq.heapify(candidates)
 
     while len(candidates) > 0:  # Phase III
-        key = heapq.heappop(candidates)[1]
-        weight = cost[key]
+        _, record, number = heapq.heappop(candidates)
+        if number > 1:  # one key at a time; the others come next
+            heapq.heappush(candidates, (-cost[record], record, number - 1))
+        weight = cost[record]
         chosen = np.argmin(load)
         accepted = load[chosen] + weight <= limit
         if not accepted:
@@ -201,15 +219,11 @@ def _llfd(
                     heapify(by_cost, start, cost_sizes[worker], cost)
                     has_cost[worker] = True
                     for at in range(start, start + cost_sizes[worker]):
-                        if new[by_cost[at]] == worker:
-                            evictable[worker] += cost[by_cost[at]]
-                            counted[by_cost[at]] = True
+                        evictable[worker] += cost[by_cost[at]] * there[by_cost[at]]
                 while cost_sizes[worker] > 0 and cost[by_cost[start]] >= weight:
-                    passed = pop(by_cost, start, cost_sizes[worker], cost)
+                    heavy = pop(by_cost, start, cost_sizes[worker], cost)
                     cost_sizes[worker] -= 1
-                    if counted[passed]:
-                        evictable[worker] -= cost[passed]
-                        counted[passed] = False
+                    evictable[worker] -= cost[heavy] * there[heavy]
                 stays = load[worker] - evictable[worker]
                 if stays + weight <= limit:
                     chosen, accepted = worker, True
@@ -223,16 +237,26 @@ def _llfd(
             heapify(by_psi, start, sizes[chosen], psi)
             has_psi[chosen] = True
         while sizes[chosen] > 0 and (not accepted or load[chosen] + weight > limit):
-            evicted = pop(by_psi, start, sizes[chosen], psi)
-            sizes[chosen] -= 1
-            if new[evicted] != chosen or cost[evicted] >= weight:
-                continue  # gone already, or too heavy now and for good
-            load[chosen] -= cost[evicted]
-            if counted[evicted]:
-                evictable[chosen] -= cost[evicted]
-                counted[evicted] = False
-            new[evicted] = NOWHERE
-            heapq.heappush(candidates, (-cost[evicted], evicted))
-        new[key] = chosen
+            lighter = by_psi[start]
+            if cost[lighter] < weight:
+                excess = load[chosen] + weight - limit if accepted else np.inf
+                number = _enough(excess, cost[lighter], there[lighter])
+                there[lighter] -= number
+                load[chosen] -= cost[lighter] * number
+                evictable[chosen] -= cost[lighter] * number
+                heapq.heappush(candidates, (-cost[lighter], lighter, number))
+            if there[lighter] == 0 or cost[lighter] >= weight:  # too heavy now and for good
+                pop(by_psi, start, sizes[chosen], psi)
+                sizes[chosen] -= 1
+        records.append(record)
+        targets.append(np.int32(chosen))
         load[chosen] += weight
-    return new
+    return np.array(records, dtype=np.int64), np.array(targets, dtype=np.int32)
+
+
+@kernel
+def _enough(excess: float, cost: float, number: int) -> int:
+    """Return how many of `number` like keys must go so that their load covers the excess."""
+    if cost * number <= excess:
+        return number
+    return min(number, max(1, int(np.ceil(excess / cost))))

@@ -28,7 +28,7 @@ def mixed(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPla
 
 def mixed_owners(keys: KeyLoads, config: KeyConfig, aim: Bound) -> Workers:
     """Return Mixed's owners for a limit given by the caller."""
-    psi, listed = gamma(keys, config.beta), smallest_state_first(keys)
+    psi, listed = gamma(keys.cost, keys.state, config.beta), smallest_state_first(keys, aim)
     sent_home = 0
     while True:
         owner = _with_sent_home(keys, listed[:sent_home], psi, aim)
@@ -45,7 +45,7 @@ def mixed_owners(keys: KeyLoads, config: KeyConfig, aim: Bound) -> Workers:
 def mixedbf(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Try every number of entries to send home and keep the best plan."""
     aim = bound(keys, config)
-    psi, listed = gamma(keys, config.beta), smallest_state_first(keys)
+    psi, listed = gamma(keys.cost, keys.state, config.beta), smallest_state_first(keys, aim)
     best: tuple[tuple[bool, float, float], Workers] | None = None
     for sent_home in range(len(listed) + 1):
         owner = _with_sent_home(keys, listed[:sent_home], psi, aim)

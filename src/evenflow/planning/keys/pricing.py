@@ -51,12 +51,11 @@ class Market:
     def of(cls, keys: KeyLoads, aim: Bound, max_table: int) -> "Market":
         """Lay out a problem."""
         grouped, starts = members(keys.owner, aim.fixed, keys.workers)
-        listed = smallest_state_first(keys)
         return cls(
             keys,
             max_table,
             keys.loads(),
-            listed[~aim.fixed[listed]],
+            smallest_state_first(keys, aim),
             grouped,
             starts,
             keys.cost[grouped],

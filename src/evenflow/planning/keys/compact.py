@@ -1,0 +1,196 @@
+"""Mixed over the compact representation (mixed-key-routing, section IV-A).
+
+Keys with the same worker, home, (discretised) cost and state are one record (d', d, d_h, v_c, v_S, #):
+where they go, where they are, where the hash puts them, cost, state, and how many they are. Mixed runs
+on the records, of which some keys may go and others stay; at the end each part is filled with keys of
+its record, those first that Mixed would take first by their true cost and state.
+
+Departures
+- Costs and states are discretised for each worker on its own, so that loads are met (`discretise`).
+- What is left of the discretisation error after the expansion can break the bound by a little. A
+  fiftieth of the tolerance is kept for it; if that is not enough, LLFD on the true costs mends it.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model import KeyLoads
+from evenflow.model.arrays import Bools, Floats, Indices, Workers
+from evenflow.planning.keys.bound import Bound, bound, close, settled
+from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.discretise import discretise
+from evenflow.planning.keys.llfd import llfd_records
+from evenflow.planning.keys.phases import gamma, relieve
+
+DEGREE = 8
+MARGIN = 0.98  # of the tolerance is used; the rest is left to the error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Groups of like keys: d, d_h, v_c, v_S and #. `origin` is the record a part was split from."""
+
+    owner: Workers
+    home: Workers
+    cost: Floats
+    state: Floats
+    fixed: Bools
+    number: Workers
+    origin: Indices
+
+
+def compact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+    """Run Mixed on records of like keys instead of keys."""
+    aim = bound(keys, config)
+    if settled(keys, config, aim):
+        return close(keys, config, keys.owner, aim)
+    records, record_of = group(keys, aim, DEGREE)
+    parts = _mixed(records, config, keys.workers, aim.mean + MARGIN * (aim.limit - aim.mean))
+    owner = expand(keys, records, record_of, parts, config)
+    if not aim.kept(keys.loads(owner)):
+        owner = relieve(keys, owner, gamma(keys.cost, keys.state, config.beta), aim)
+    return close(keys, config, owner, aim)
+
+
+def group(keys: KeyLoads, aim: Bound, degree: int) -> tuple[Records, Workers]:
+    """Return the records of a snapshot and the record of every key."""
+    cost = discretise(keys.cost, degree, keys.owner)
+    state = discretise(keys.state, degree, keys.owner)
+    place = (keys.owner.astype(np.int64) * keys.workers + keys.home) * 2 + aim.fixed
+    record_of, first = _group(place, cost.view(np.int64), state.view(np.int64))
+    records = Records(
+        keys.owner[first],
+        keys.home[first],
+        cost[first],
+        state[first],
+        aim.fixed[first],
+        np.bincount(record_of, minlength=len(first)).astype(np.int32),
+        np.arange(len(first)),
+    )
+    return records, record_of
+
+
+def _mixed(
+    records: Records, config: KeyConfig, workers: int, limit: float
+) -> tuple[Indices, Workers]:
+    """Return Mixed's parts: for each key that is put down, its record and its worker."""
+    listed = np.flatnonzero((records.owner != records.home) & ~records.fixed)
+    listed = listed[np.argsort(records.state[listed], kind="stable")]
+    able = int(records.number[listed].sum())
+    entries = int(records.number[records.owner != records.home].sum())
+    sent_home = 0
+    while True:
+        split = _send_home(records, listed, sent_home)
+        psi = gamma(split.cost, split.state, config.beta)
+        stays = split.fixed | (split.cost == 0)
+        moved, targets = llfd_records(
+            split.cost, psi, split.owner, split.number, stays, workers, limit
+        )
+        left = int(np.count_nonzero(split.owner[moved] != split.home[moved]))
+        added = int(np.count_nonzero(targets != split.home[moved]))
+        excess = entries - sent_home - left + added - config.max_table
+        if excess <= 0 or sent_home == able:
+            break
+        sent_home = min(sent_home + excess, able)
+    went_home = split.number.copy()
+    went_home[: len(split.number) - _parts(split, records)] = 0
+    np.subtract.at(went_home, moved, 1)
+    still = np.maximum(went_home, 0)
+    return (
+        np.concatenate((split.origin[moved], np.repeat(split.origin, still))),
+        np.concatenate((targets, np.repeat(split.home, still))).astype(np.int32),
+    )
+
+
+def _parts(split: Records, records: Records) -> int:
+    """Return how many records at the end of `split` are parts that were sent home."""
+    at_home = split.owner != records.owner[split.origin]
+    return int(np.count_nonzero(at_home))
+
+
+def _send_home(records: Records, listed: Indices, count: int) -> Records:
+    """Split off the first `count` keys of the listed records and put them at home (Phase I)."""
+    number = records.number[listed]
+    taken = np.clip(count - (np.cumsum(number) - number), 0, number).astype(np.int32)
+    parts, kept = listed[taken > 0], records.number.copy()
+    kept[listed] -= taken
+    stays = np.flatnonzero(kept)
+    rows = np.concatenate((stays, parts))
+    return replace(
+        records,
+        owner=np.concatenate((records.owner[stays], records.home[parts])),
+        home=records.home[rows],
+        cost=records.cost[rows],
+        state=records.state[rows],
+        fixed=records.fixed[rows],
+        number=np.concatenate((kept[stays], taken[taken > 0])),
+        origin=records.origin[rows],
+    )
+
+
+def expand(
+    keys: KeyLoads,
+    records: Records,
+    record_of: Workers,
+    parts: tuple[Indices, Workers],
+    config: KeyConfig,
+) -> Workers:
+    """Turn parts of records into keys: those first that come first in the true order psi."""
+    moved, targets = parts
+    leaves = targets != records.owner[moved]
+    moved, targets = moved[leaves], targets[leaves]
+    affected = np.zeros(len(records.number), dtype=np.bool_)
+    affected[moved] = True
+    able = np.flatnonzero(affected[record_of])
+    psi = gamma(keys.cost[able], keys.state[able], config.beta)
+    able = able[np.lexsort((able, -psi, record_of[able]))]
+    starts = np.searchsorted(record_of[able], moved)
+    order = np.argsort(moved, kind="stable")
+    ranks = np.empty(len(moved), dtype=np.int64)
+    ranks[order] = np.arange(len(moved)) - np.searchsorted(moved[order], moved[order])
+    owner = keys.owner.copy()
+    owner[able[starts + ranks]] = targets
+    return owner
+
+
+@kernel
+def _group(place: Indices, cost: Indices, state: Indices) -> tuple[Workers, Indices]:
+    """Number the distinct rows by first appearance: an open hash table that grows as needed."""
+    record_of = np.empty(len(place), dtype=np.int32)
+    first = np.empty(1 << 12, dtype=np.int64)
+    rows = np.empty((1 << 12, 3), dtype=np.int64)  # of the records, side by side for the cache
+    slots = np.full(1 << 14, -1, dtype=np.int32)
+    count = 0
+    for key in range(len(place)):
+        if count == len(first):
+            first = np.concatenate((first, np.empty_like(first)))
+            rows = np.concatenate((rows, np.empty_like(rows)))
+            slots = np.full(2 * len(slots), -1, dtype=np.int32)
+            for record in range(count):
+                slots[_slot(rows[record, 0], rows[record, 1], rows[record, 2], rows, slots)] = record
+        at = _slot(place[key], cost[key], state[key], rows, slots)
+        if slots[at] < 0:
+            slots[at] = count
+            first[count] = key
+            rows[count, 0], rows[count, 1], rows[count, 2] = place[key], cost[key], state[key]
+            count += 1
+        record_of[key] = slots[at]
+    return record_of, first[:count].copy()
+
+
+@kernel
+def _slot(place: int, cost: int, state: int, rows: Indices, slots: Workers) -> int:
+    """Return where a row is in the hash table, or the empty slot where it belongs."""
+    last = len(slots) - 1  # one less than a power of two
+    mixed = np.uint64(cost) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(state)
+    mixed = (mixed * np.uint64(0xC2B2AE3D27D4EB4F)) ^ np.uint64(place)
+    mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
+    at = np.int64(mixed >> np.uint64(40)) & last
+    while slots[at] >= 0:
+        record = slots[at]
+        if rows[record, 0] == place and rows[record, 1] == cost and rows[record, 2] == state:
+            break
+        at = (at + 1) & last
+    return at

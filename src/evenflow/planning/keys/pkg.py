@@ -1,0 +1,82 @@
+"""Partial key grouping, the key-splitting baseline of section V (Nasir et al., ICDE 2015).
+
+Every key has two candidate workers, by two hashes; each of its tuples goes to the less loaded of the two.
+Nothing is moved and no table is kept, but a key's state lies on two workers: partial results must be
+merged, so it serves aggregates and not joins.
+
+Costs are divisible here: the stream is read in a few rounds, in each of which every key brings an
+equal part of its cost, poured onto its two workers so that they end as even as it can make them.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model import KeyLoads, Verdict
+from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.planning.keys.bound import asked_limit, bound, close
+from evenflow.planning.keys.config import KeyConfig, KeyPlan
+
+ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """The two workers of each key and the part of its cost that the first of them carries."""
+
+    first: Workers
+    second: Workers
+    share: Floats
+    loads: Floats
+
+    @property
+    def partial_results(self) -> int:
+        """Count the results that a merge must bring together: two for every divided key."""
+        return 2 * int(np.count_nonzero((self.share > 0) & (self.share < 1)))
+
+
+def pkg(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+    """Split every key over two workers; as its owner counts the first, the hash's."""
+    split = split_keys(keys, rng)
+    splittable = replace(bound(keys, config), limit=asked_limit(keys, config), verdicts=())
+    plan = close(keys, config, keys.home, splittable, split.loads)
+    divided = split.partial_results // 2
+    merge = Verdict(
+        "split_keys",
+        f"{divided} keys",
+        f"{divided} keys are split over two workers: {split.partial_results} partial results need "
+        "a merge, joins are not possible, and an assignment names only the first worker of a key",
+        float(split.partial_results),
+    )
+    return replace(plan, verdicts=(*plan.verdicts, merge)) if divided else plan
+
+
+def split_keys(keys: KeyLoads, rng: np.random.Generator) -> Split:
+    """Choose the second worker of each key at random and pour the stream."""
+    offset = rng.integers(1, keys.workers, len(keys)) if keys.workers > 1 else 0
+    second = ((keys.home + offset) % keys.workers).astype(np.int32)
+    order = rng.permutation(len(keys))
+    share, loads = _pour(keys.cost, keys.home, second, order, keys.workers)
+    return Split(keys.home, second, share, loads)
+
+
+@kernel
+def _pour(
+    cost: Floats, first: Workers, second: Workers, order: Indices, workers: int
+) -> tuple[Floats, Floats]:
+    load, on_first = np.zeros(workers), np.zeros(len(cost))
+    for _ in range(ROUNDS):
+        for key in order:
+            one, other = first[key], second[key]
+            part = cost[key] / ROUNDS
+            wanted = (load[other] - load[one] + part) / 2  # brings the two level
+            here = min(max(wanted, 0.0), part) if one != other else part
+            load[one] += here
+            load[other] += part - here
+            on_first[key] += here
+    share = np.ones(len(cost))
+    for key in range(len(cost)):
+        if cost[key] > 0:
+            share[key] = min(on_first[key] / cost[key], 1.0)
+    return share, load

@@ -1,0 +1,98 @@
+"""Every key planner against the shared predicates."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.cli.plan_keys import KeyAlgorithm
+from evenflow.model import KeyLoads
+from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
+from evenflow.planning.keys.statistics import moved_state
+from tests import predicates
+from tests.strategies import key_configs, key_loads
+
+REBALANCING = ("llfd", "minmig", "mixed", "compact", "cover", "exact")
+FAST = [name for name in ALGORITHMS if name != "exact"]
+
+
+def plan(name: str, keys: KeyLoads, config: KeyConfig, seed: int = 0) -> KeyPlan:
+    return ALGORITHMS[name](keys, config, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("name", FAST)
+@given(keys=key_loads(), config=key_configs)
+def test_shared_predicates(name: str, keys: KeyLoads, config: KeyConfig) -> None:
+    made = plan(name, keys, config)
+    predicates.each_key_placed_once(keys, made)
+    predicates.load_conserved(keys, made)
+    predicates.bounds_kept_or_refused_by_name(keys, config, made)
+    if name != "pkg":  # split keys are on two workers, and may beat the bound of whole keys
+        predicates.loads_follow_from_owners(keys, made)
+        predicates.verdict_bound_is_a_lower_bound(keys, made)
+    if name in REBALANCING:
+        predicates.balanced_plan_left_alone(keys, config, made)
+        predicates.fixed_keys_stay(keys, config, made)
+
+
+@pytest.mark.parametrize("name", FAST)
+@given(keys=key_loads(), config=key_configs, seed=st.integers(0, 9))
+@settings(max_examples=25)
+def test_planning_twice_gives_the_same(
+    name: str, keys: KeyLoads, config: KeyConfig, seed: int
+) -> None:
+    one, other = plan(name, keys, config, seed), plan(name, keys, config, seed)
+    assert (one.owner == other.owner).all()
+    assert (one.loads == other.loads).all()
+
+
+@pytest.mark.parametrize("name", ["mixed", "cover", "minmig", "llfd", "compact"])
+@given(keys=key_loads(), config=key_configs)
+@settings(max_examples=50)
+def test_a_plan_that_keeps_the_bounds_is_not_planned_again(
+    name: str, keys: KeyLoads, config: KeyConfig
+) -> None:
+    made = plan(name, keys, config)
+    if made.verdicts:
+        return
+    settled = KeyLoads(keys.cost, keys.state, keys.home, made.owner, keys.workers)
+    assert (plan(name, settled, config).owner == made.owner).all()
+
+
+@given(keys=key_loads(max_keys=9, max_workers=3), config=key_configs)
+@settings(max_examples=30, deadline=None)
+def test_exact_is_the_optimum(keys: KeyLoads, config: KeyConfig) -> None:
+    """By trying every assignment."""
+    made = plan("exact", keys, config)
+    predicates.each_key_placed_once(keys, made)
+    predicates.bounds_kept_or_refused_by_name(keys, config, made)
+    best = least_moved(keys, config)
+    if best is None:
+        assert "no_plan" in {verdict.code for verdict in made.verdicts}
+    else:
+        assert moved_state(keys, made.owner) == pytest.approx(best, rel=1e-5, abs=1e-4)
+        for name in FAST:
+            other = plan(name, keys, config)
+            if name != "pkg" and not {v.code for v in other.verdicts} & {"unbalanced", "table_exceeded"}:
+                fixed_moved = (other.owner != keys.owner) & predicates.bound(keys, config).fixed
+                if not fixed_moved.any():
+                    assert moved_state(keys, other.owner) >= best - 1e-6
+
+
+def least_moved(keys: KeyLoads, config: KeyConfig) -> float | None:
+    """Return the least state any plan within the bounds moves, by trying every assignment."""
+    aim = predicates.bound(keys, config)
+    free = np.flatnonzero(~aim.fixed)
+    best = None
+    for choice in np.ndindex(*[keys.workers] * len(free)):
+        owner = keys.owner.copy()
+        owner[free] = choice
+        entries = int((owner != keys.home).sum())
+        if entries <= config.max_table and keys.loads(owner).max() <= aim.limit:
+            moved = moved_state(keys, owner)
+            best = moved if best is None else min(best, moved)
+    return best
+
+
+def test_the_command_line_offers_every_planner() -> None:
+    assert {algorithm.value for algorithm in KeyAlgorithm} == set(ALGORITHMS)
