@@ -47,8 +47,6 @@ def balanced_plan_left_alone(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -
 
 
 def fixed_keys_stay(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> None:
-    """A key too heavy for any worker is not carried about; home, if the table is too large."""
+    """A key too heavy for any worker is not carried about."""
     fixed = bound(keys, config).fixed
-    stayed = plan.owner[fixed] == keys.owner[fixed]
-    too_large = int((keys.owner != keys.home).sum()) > config.max_table
-    assert (stayed | (too_large & (plan.owner[fixed] == keys.home[fixed]))).all()
+    assert (plan.owner[fixed] == keys.owner[fixed]).all()

@@ -18,8 +18,10 @@ def key_loads(draw: st.DrawFn, max_keys: int = 40, max_workers: int = 6) -> KeyL
     home = draw(at)
     away = draw(st.lists(st.booleans(), min_size=count, max_size=count))
     elsewhere = draw(at)
-    owner = [there if gone else here for here, there, gone in zip(home, elsewhere, away, strict=True)]
-    return KeyLoads(
+    owner = [
+        there if gone else here for here, there, gone in zip(home, elsewhere, away, strict=True)
+    ]
+    return KeyLoads.of(
         np.array(draw(column)), np.array(draw(column)), np.array(home), np.array(owner), workers
     )
 

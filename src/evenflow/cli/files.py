@@ -79,9 +79,8 @@ def at_least_zero(values: pa.Array, column: str, path: Path) -> pa.Array:
     """Refuse negative numbers."""
     if pc.min(values).as_py() < 0:
         row = pc.less(values, 0).to_pylist().index(True) + 1
-        raise InputError(
-            f"{path}: column {column} must not be negative, got {values[row - 1]} in row {row}"
-        )
+        found = f"{values[row - 1].as_py():g}"
+        raise InputError(f"{path}: column {column} must not be negative, got {found} in row {row}")
     return values
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def quiet_stdout() -> Iterator[None]:
 
 def fail(message: str) -> None:
     """Print one line that says what is wrong."""
-    _errors.print(f"[bold red]error:[/] {' '.join(message.split())}", markup=True)
+    _errors.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}")
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -55,7 +56,7 @@ def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdic
     console = Console()
     console.print(table)
     for verdict in verdicts:
-        console.print(f"[yellow]{verdict.code}[/]: {verdict.message}", highlight=False)
+        console.print(f"[yellow]{verdict.code}[/]: {escape(verdict.message)}", highlight=False)
 
 
 def print_loads(loads: Iterable[float], bound: float, width: int = 40) -> None:

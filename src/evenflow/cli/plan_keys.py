@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evenflow.planning.keys import KeyConfig, KeyPlan
 
 
-class KeyAlgorithm(str, Enum):
+class KeyAlgorithm(StrEnum):
     """The planners, as `planning.keys.ALGORITHMS` names them (spelt out to keep --help quick)."""
 
     HASH = "hash"

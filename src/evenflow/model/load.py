@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Bools, Floats, Workers, frozen
@@ -27,6 +28,21 @@ class KeyLoads:
     owner: Workers
     workers: int
     names: Sequence[Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        cost: ArrayLike,
+        state: ArrayLike,
+        home: ArrayLike,
+        owner: ArrayLike,
+        workers: int,
+        names: Sequence[Any] | None = None,
+    ) -> "KeyLoads":
+        """Make a snapshot of anything that can become arrays."""
+        loads = (np.asarray(cost, np.float64), np.asarray(state, np.float64))
+        places = (np.asarray(home, np.int32), np.asarray(owner, np.int32))
+        return cls(*loads, *places, workers, names)
 
     def __post_init__(self) -> None:
         for name, dtype in (

@@ -1,7 +1,7 @@
 """Workloads of the key-level evaluation (mixed-key-routing, section V).
 
-Costs follow a Zipf law over the keys. Between two intervals, frequencies are swapped between keys of
-different workers until the load of some worker has changed by at least f means.
+Costs follow a Zipf law over the keys. Between two intervals, frequencies are swapped between keys
+of different workers until the load of some worker has changed by at least f means.
 
 Departures
 - Undirected swaps do not reach f = 1 with many keys: their effects cancel. Swaps are directed
@@ -18,7 +18,7 @@ def zipf_costs(keys: int, skew: float, rng: np.random.Generator, total: float = 
     """Return costs c(k) ~ rank^-z that sum to `total`, ranks dealt to keys at random.
 
     >>> zipf_costs(3, 1.0, np.random.default_rng(0), total=11.0).round(6).tolist()
-    [2.0, 3.0, 6.0]
+    [2.0, 6.0, 3.0]
     """
     weights = np.arange(1, keys + 1, dtype=np.float64) ** -skew
     costs: Floats = rng.permutation(weights * (total / weights.sum()))
@@ -30,7 +30,8 @@ def fluctuate(
 ) -> Floats:
     """Return the costs of the next interval: swapped until some worker changed by f means.
 
-    `fluctuation` 0 changes nothing. The costs are a permutation of the old ones, so the total stays.
+    `fluctuation` 0 changes nothing. The costs are a permutation of the old ones, so the total
+    stays.
     """
     if not np.isfinite(fluctuation) or fluctuation < 0:
         raise InputError(f"fluctuation must be 0 or more, got {fluctuation}")

@@ -37,13 +37,12 @@ ALGORITHMS: dict[str, KeyPlanner] = {
 }
 
 
-
 def warm_up(planner: KeyPlanner) -> None:
     """Plan two tiny cases, one of them with hardly a table, so that all kernels are compiled."""
     count, workers = 60, 3
     at = np.arange(count)
     cost = 1000.0 / (at + 1)
-    keys = KeyLoads(cost, cost[::-1], (at % 7) % workers, (at % 5) % workers, workers)
+    keys = KeyLoads.of(cost, cost[::-1], (at % 7) % workers, (at % 5) % workers, workers)
     for max_table in (count, 2):
         planner(keys, KeyConfig(max_table=max_table), np.random.default_rng(0))
 

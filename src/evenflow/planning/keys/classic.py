@@ -26,4 +26,5 @@ def mintable(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> Key
 def minmig(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Keep the table, move the keys with most load per state: it grows without bound."""
     aim = bound(keys, config)
-    return close(keys, config, relieve(keys, keys.owner, gamma(keys.cost, keys.state, config.beta), aim), aim)
+    psi = gamma(keys.cost, keys.state, config.beta)
+    return close(keys, config, relieve(keys, keys.owner, psi, aim), aim)

@@ -1,9 +1,10 @@
 """Mixed over the compact representation (mixed-key-routing, section IV-A).
 
-Keys with the same worker, home, (discretised) cost and state are one record (d', d, d_h, v_c, v_S, #):
-where they go, where they are, where the hash puts them, cost, state, and how many they are. Mixed runs
-on the records, of which some keys may go and others stay; at the end each part is filled with keys of
-its record, those first that Mixed would take first by their true cost and state.
+Keys with the same worker, home, (discretised) cost and state are one record (d', d, d_h, v_c, v_S,
+#): where they go, where they are, where the hash puts them, cost, state, and how many they are.
+Mixed runs on the records, of which some keys may go and others stay; at the end each part is
+filled with keys of its record, those first that Mixed would take first by their true cost and
+state.
 
 Departures
 - Costs and states are discretised for each worker on its own, so that loads are met (`discretise`).
@@ -169,7 +170,8 @@ def _group(place: Indices, cost: Indices, state: Indices) -> tuple[Workers, Indi
             rows = np.concatenate((rows, np.empty_like(rows)))
             slots = np.full(2 * len(slots), -1, dtype=np.int32)
             for record in range(count):
-                slots[_slot(rows[record, 0], rows[record, 1], rows[record, 2], rows, slots)] = record
+                row = rows[record]
+                slots[_slot(row[0], row[1], row[2], rows, slots)] = record
         at = _slot(place[key], cost[key], state[key], rows, slots)
         if slots[at] < 0:
             slots[at] = count
@@ -187,7 +189,7 @@ def _slot(place: int, cost: int, state: int, rows: Indices, slots: Workers) -> i
     mixed = np.uint64(cost) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(state)
     mixed = (mixed * np.uint64(0xC2B2AE3D27D4EB4F)) ^ np.uint64(place)
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
-    at = np.int64(mixed >> np.uint64(40)) & last
+    at = int(mixed >> np.uint64(40)) & last
     while slots[at] >= 0:
         record = slots[at]
         if rows[record, 0] == place and rows[record, 1] == cost and rows[record, 2] == state:

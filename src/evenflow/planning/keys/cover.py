@@ -1,17 +1,17 @@
 """Cover: move the least state that relieves every overloaded worker (ours).
 
-Mixed chooses what to move by one fixed order and then evicts to make things fit; both move more than
-is needed. Moving a key costs its state whatever its destination, so the question splits: each
+Mixed chooses what to move by one fixed order and then evicts to make things fit; both move more
+than is needed. Moving a key costs its state whatever its destination, so the question splits: each
 overloaded worker needs the cheapest set of keys that covers its excess load, a knapsack cover that
 `knapsack` solves almost exactly; where they go matters only in that they must fit.
 
-The table bound is a price. A key that leaves its home pays its state plus the price of an entry, one
-that can go home earns it back, and entries whose state is below the price go home if they fit.
-A trifle is the first price; if the table gets too large, the lowest that keeps it is searched.
-At last everything that fits where it came from goes back there.
+The table bound is a price. A key that leaves its home pays its state plus the price of an entry,
+one that can go home earns it back, and entries whose state is below the price go home if they fit.
+A trifle is the first price; if the table gets too large, the lowest that keeps it is searched. At
+last everything that fits where it came from goes back there.
 
-When that search was needed, Mixed with that same last step competes. If no plan keeps both bounds, the
-table bound is kept and the limit raised as little as that needs.
+When that search was needed, Mixed with that same last step competes. If no plan keeps both bounds,
+the table bound is kept and the limit raised as little as that needs.
 """
 
 import numpy as np
@@ -75,8 +75,4 @@ def _search_limit(market: Market, aim: Bound) -> Offer:
             best, high = found, middle
         else:
             low = middle
-    return min(
-        best, _search_price(market, high), key=lambda offer: market.rank(offer, high)
-    )
-
-
+    return min(best, _search_price(market, high), key=lambda offer: market.rank(offer, high))

@@ -1,19 +1,20 @@
 """Half-linear, half-exponential discretisation (mixed-key-routing, section IV-B).
 
-Values x, scaled so that the least is 1, are replaced by representatives: multiples of R = 2^r above R, powers of two
-below it. Going from the largest value down, each takes that of its two neighbours, above or
-below, that brings the deviation accumulated so far nearer to zero; so errors cancel in sums.
+Values x, scaled so that the least is 1, are replaced by representatives: multiples of R = 2^r
+above R, powers of two below it. Going from the largest value down, each takes that of its two
+neighbours, above or below, that brings the deviation accumulated so far nearer to zero; so errors
+cancel in sums.
 
 Departures
-- The rule printed in the paper (take the larger neighbour while the deviation is positive) ends at a
-  total deviation of -1 on the paper's own example. "Nearer to zero, ties to the smaller value" gives
-  the 0 it claims.
-- Values above the largest representative have only that one in the paper, which loses up to R on each.
-  One more multiple of R is allowed above it (and a further power of two if all values are below R),
-  so that every value has two neighbours and errors can cancel.
-- The deviation can be accumulated for each worker on its own (`groups`), as when every worker reports
-  its own keys: then the load of each worker, not only their sum, is met. One sum over all workers, as
-  in the paper's example, is what happens without it.
+- The rule printed in the paper (take the larger neighbour while the deviation is positive) ends at
+  a total deviation of -1 on the paper's own example. "Nearer to zero, ties to the smaller value"
+  gives the 0 it claims.
+- Values above the largest representative have only that one in the paper, which loses up to R on
+  each. One more multiple of R is allowed above it (and a further power of two if all values are
+  below R), so that every value has two neighbours and errors can cancel.
+- The deviation can be accumulated for each worker on its own (`groups`), as when every worker
+  reports its own keys: then the load of each worker, not only their sum, is met. One sum over all
+  workers, as in the paper's example, is what happens without it.
 - Descending order is kept to 8 leading bits only: a counting sort in linear time. Sums do not care
   which of two values within half a percent of each other goes first.
 - Zero stays zero: an idle key is told apart from a light one.
@@ -87,7 +88,9 @@ def descending(values: Floats) -> Indices:
 
 
 @kernel
-def _discretise(values: Floats, order: Indices, groups: Workers, unit: float, step: float) -> Floats:
+def _discretise(
+    values: Floats, order: Indices, groups: Workers, unit: float, step: float
+) -> Floats:
     chosen = np.zeros(len(values))
     deviation = np.zeros(groups.max() + 1 if len(groups) else 0)
     power = unit

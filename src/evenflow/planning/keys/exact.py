@@ -50,7 +50,7 @@ def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPla
 
 
 def lower_bound(keys: KeyLoads, config: KeyConfig) -> float:
-    """Return state that every plan within the bounds must move: the relaxed model without binaries."""
+    """Return state that every plan within the bounds must move: the relaxed model as an LP."""
     solution = _solve(_model(keys, config, bound(keys, config)), binary=False)
     return float(solution.fun) if solution.x is not None else float("inf")
 
@@ -108,7 +108,8 @@ def _model(keys: KeyLoads, config: KeyConfig, aim: Bound) -> dict[str, Any]:
 def _pack(keys: KeyLoads, goes: Floats, aim: Bound) -> Workers | None:
     """Give keys that go elsewhere a worker with room, the heaviest first; None if one has none.
 
-    The least loaded worker is tried first, for an even result, then the fullest that still has room.
+    The least loaded worker is tried first, for an even result, then the fullest that still has
+    room.
     """
     even = _fill(keys, goes, aim, emptiest=True)
     return _fill(keys, goes, aim, emptiest=False) if even is None else even

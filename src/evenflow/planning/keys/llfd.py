@@ -135,7 +135,7 @@ def heapify(heap: Indices, start: int, size: int, rank: Floats) -> None:
 @kernel
 def pop(heap: Indices, start: int, size: int, rank: Floats) -> int:
     """Take the top off a heap of `size` keys; the caller counts the size down."""
-    top = heap[start]
+    top = int(heap[start])
     heap[start] = heap[start + size - 1]
     if size > 1:
         _sift(heap, start, size - 1, 0, rank)
@@ -161,7 +161,7 @@ def members(owner: Workers, fixed: Bools, workers: int) -> tuple[Indices, Indice
 
 
 @kernel
-def llfd_records(
+def llfd_records(  # noqa: PLR0912, PLR0915 - one loop over shared heaps
     cost: Floats,
     psi: Floats,
     owner: Workers,
@@ -175,7 +175,7 @@ def llfd_records(
     load = np.zeros(workers)
     for record in range(len(owner)):
         load[owner[record]] += cost[record] * there[record]
-    records, targets = [np.int64(0)], [np.int32(0)]
+    records, targets = [0], [0]
     records.pop()
     targets.pop()
 
@@ -186,7 +186,7 @@ def llfd_records(
     has_psi = np.zeros(workers, dtype=np.bool_)
     has_cost = np.zeros(workers, dtype=np.bool_)
     evictable = np.zeros(workers)  # load of keys lighter than the one being placed
-    candidates = [(0.0, np.int64(0), np.int64(0))]
+    candidates = [(0.0, 0, 0)]
     candidates.pop()
 
     for worker in range(workers):  # Phase II
@@ -209,7 +209,7 @@ def llfd_records(
         if number > 1:  # one key at a time; the others come next
             heapq.heappush(candidates, (-cost[record], record, number - 1))
         weight = cost[record]
-        chosen = np.argmin(load)
+        chosen = int(np.argmin(load))
         accepted = load[chosen] + weight <= limit
         if not accepted:
             refuge, least = -1, np.inf
@@ -249,7 +249,7 @@ def llfd_records(
                 pop(by_psi, start, sizes[chosen], psi)
                 sizes[chosen] -= 1
         records.append(record)
-        targets.append(np.int32(chosen))
+        targets.append(chosen)
         load[chosen] += weight
     return np.array(records, dtype=np.int64), np.array(targets, dtype=np.int32)
 

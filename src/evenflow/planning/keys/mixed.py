@@ -38,7 +38,8 @@ def mixed_owners(keys: KeyLoads, config: KeyConfig, aim: Bound) -> Workers:
         if sent_home == len(listed):
             break
         sent_home = min(sent_home + excess, len(listed))
-    table_first = relieve(keys, keys.home, keys.cost, aim)
+    cleaned = np.where(aim.fixed, keys.owner, keys.home)
+    table_first = relieve(keys, cleaned, keys.cost, aim)
     return min((owner, table_first), key=lambda new: int(np.count_nonzero(new != keys.home)))
 
 

@@ -29,6 +29,6 @@ def smallest_state_first(keys: KeyLoads, aim: Bound) -> Indices:
 
 
 def relieve(keys: KeyLoads, owner: Workers, psi: Floats, aim: Bound) -> Workers:
-    """Run Phases II and III from the owners that Phase I left; idle keys relieve nobody and stay."""
+    """Run Phases II and III from the owners Phase I left; idle keys relieve nobody and stay."""
     stays = aim.fixed | (keys.cost == 0)
     return llfd(keys.cost, psi, owner, stays, keys.workers, aim.limit)

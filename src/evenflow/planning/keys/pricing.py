@@ -164,7 +164,7 @@ def _offer(
             owner[key] = home[key]
             load[home[key]] += cost[key]
 
-    homeless = set([np.int64(-1)])  # keys for which there was no room
+    homeless = {np.int64(-1)}  # keys for which there was no room
     for _ in range(ROUNDS):
         if load.max() <= limit:
             break
@@ -268,11 +268,11 @@ def _undo(
         key = moved[at]
         load[owner[key]] -= cost[key]
         load[targets[at]] += cost[key]
-        entries += np.int64(targets[at] != home[key]) - np.int64(owner[key] != home[key])
+        entries += int(targets[at] != home[key]) - int(owner[key] != home[key])
     stays = np.ones(len(moved), dtype=np.bool_)
     for at in np.argsort(-state[moved], kind="mergesort"):
         key = moved[at]
-        more = np.int64(owner[key] != home[key]) - np.int64(targets[at] != home[key])
+        more = int(owner[key] != home[key]) - int(targets[at] != home[key])
         if load[owner[key]] + cost[key] <= limit and entries + max(more, 0) <= max_table:
             load[targets[at]] -= cost[key]
             load[owner[key]] += cost[key]

@@ -1,16 +1,16 @@
 """Readj, the baseline of mixed-key-routing's evaluation (section V; Gedik, VLDB Journal 2014).
 
-Only keys heavier than sigma times the mean load of a worker are tracked. All others follow the hash, so
-their table entries are dropped. While the fullest worker is above the limit, the one move of a tracked
-key off it, or swap with a tracked key of another worker, is made that lowers the fuller of
-the two workers most; of equals the one with less state.
+Only keys heavier than sigma times the mean load of a worker are tracked. All others follow the
+hash, so their table entries are dropped. While the fullest worker is above the limit, the one move
+of a tracked key off it, or swap with a tracked key of another worker, is made that lowers the
+fuller of the two workers most; of equals the one with less state.
 
-A small sigma finds better plans and takes longer. As in the evaluation, several are tried and the best
-plan is kept: within the bounds, then least state moved.
+A small sigma finds better plans and takes longer. As in the evaluation, several are tried and the
+best plan is kept: within the bounds, then least state moved.
 
 Departures
-- The partner of a swap is found by binary search among the other worker's tracked keys, sorted by cost,
-  instead of trying all pairs: the best partner has the cost nearest to the ideal one.
+- The partner of a swap is found by binary search among the other worker's tracked keys, sorted by
+  cost, instead of trying all pairs: the best partner has the cost nearest to the ideal one.
 """
 
 import numpy as np
@@ -59,9 +59,7 @@ def readj_at(keys: KeyLoads, aim: Bound, tracked: Indices) -> Workers:
     return owner
 
 
-def readj_plain(
-    cost: Floats, state: Floats, owner: Workers, load: Floats, limit: float
-) -> Workers:
+def readj_plain(cost: Floats, state: Floats, owner: Workers, load: Floats, limit: float) -> Workers:
     """Readj's greedy with all pairs tried, for keys in ascending order of cost: the oracle."""
     place, load = [int(worker) for worker in owner], load.copy()
     while True:
@@ -122,7 +120,7 @@ def _readj(cost: Floats, state: Floats, owner: Workers, loads: Floats, limit: fl
                     fuller = max(load[source] - shift, load[target] + shift)
                     if fuller < best or (fuller == best and moved < best_state and best_key >= 0):
                         best, best_state = fuller, moved
-                        best_key, best_target, best_other = key, target, other
+                        best_key, best_target, best_other = int(key), target, int(other)
         if best_key < 0:
             break
         shift = cost[best_key] - (cost[best_other] if best_other >= 0 else 0.0)

@@ -18,9 +18,7 @@ def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPl
     no worker ends more than (1 - 1/n) / 3 above the mean.
     """
     order = np.argsort(-keys.cost, kind="stable")
-    return close(
-        keys, config, _least_load(keys.cost, order, keys.workers), bound(keys, config)
-    )
+    return close(keys, config, _least_load(keys.cost, order, keys.workers), bound(keys, config))
 
 
 def hash_only(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:

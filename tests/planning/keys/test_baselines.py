@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import key_loads
+
+from evenflow.model import KeyLoads
+from evenflow.planning.keys import ALGORITHMS, KeyConfig, ideal
+from evenflow.planning.keys.pkg import split_keys
+from evenflow.planning.keys.readj import _readj, readj_plain
+from evenflow.planning.keys.statistics import imbalance, max_over_mean, windowed_state
+from evenflow.simulation.keys import zipf_costs
+
+
+@given(st.integers(1, 12), st.integers(2, 5), st.integers(0, 2**32))
+@settings(max_examples=200)
+def test_readj_kernel_equals_trying_all_pairs(count: int, workers: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cost = np.sort(rng.permutation(np.arange(1, 400))[:count]).astype(float)
+    state = rng.permutation(1000)[:count].astype(float)
+    owner = rng.integers(0, workers, count).astype(np.int32)
+    load = np.bincount(owner, weights=cost, minlength=workers).astype(float)
+    load += rng.integers(0, 100, workers)
+    limit = 1.05 * float(load.mean())
+    expected = readj_plain(cost, state, owner, load, limit)
+    assert _readj(cost, state, owner, load, limit).tolist() == expected.tolist()
+
+
+@given(keys=key_loads())
+def test_pkg_uses_two_workers_a_key_and_loses_nothing(keys: KeyLoads) -> None:
+    split = split_keys(keys, np.random.default_rng(1))
+    loads = np.bincount(split.first, weights=keys.cost * split.share, minlength=keys.workers)
+    loads += np.bincount(
+        split.second, weights=keys.cost * (1 - split.share), minlength=keys.workers
+    )
+    assert np.allclose(loads, split.loads)
+    assert ((split.share >= 0) & (split.share <= 1)).all()
+    assert keys.workers == 1 or (split.first != split.second).all()
+
+
+def test_pkg_balances_what_whole_keys_cannot_and_names_the_merge() -> None:
+    cost = zipf_costs(5000, 1.0, np.random.default_rng(0))
+    home = np.random.default_rng(1).integers(0, 8, 5000)
+    keys = KeyLoads.of(cost, cost, home, home, 8)
+    plan = ALGORITHMS["pkg"](keys, KeyConfig(), np.random.default_rng(2))
+    assert imbalance(plan.loads) < 0.05 < imbalance(keys.loads())
+    assert [verdict.code for verdict in plan.verdicts] == ["split_keys"]
+    assert plan.table_size(keys) == 0
+
+
+def test_ideal_is_perfectly_even() -> None:
+    keys = KeyLoads.of([9.0, 1], [1.0, 1], [0, 0], [0, 0], 2)
+    assert ideal(keys).tolist() == [5.0, 5.0]
+
+
+def test_hash_drops_the_table() -> None:
+    keys = KeyLoads.of([1.0, 1], [1.0, 1], [0, 1], [1, 1], 2)
+    plan = ALGORITHMS["hash"](keys, KeyConfig(), np.random.default_rng(0))
+    assert plan.owner.tolist() == [0, 1]
+
+
+def test_statistics_of_nothing_and_of_windows() -> None:
+    assert imbalance(np.zeros(3)) == 0
+    assert max_over_mean(np.zeros(3)) == 1
+    sizes = [np.array([float(i)]) for i in range(5)]
+    assert windowed_state(sizes, 1).tolist() == [4]
+    assert windowed_state(sizes, 9).tolist() == [10]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("max_imbalance", -0.1), ("max_table", -1), ("beta", float("nan"))]
+)
+def test_a_config_is_checked_when_made(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=field.replace("_", "-")):
+        KeyConfig(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+"""Cover moves less than Mixed, hardly more than the optimum, and says what cannot be had."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.model import KeyLoads, hash_keys, jump
+from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
+from evenflow.planning.keys.exact import lower_bound
+from evenflow.planning.keys.knapsack import cover_plain, least_cover
+from evenflow.planning.keys.statistics import moved_state
+from evenflow.simulation.keys import zipf_costs
+
+
+def plan(name: str, keys: KeyLoads, config: KeyConfig) -> KeyPlan:
+    return ALGORITHMS[name](keys, config, np.random.default_rng(0))
+
+
+def skewed(count: int, workers: int, seed: int, displaced: float = 0.0) -> KeyLoads:
+    rng = np.random.default_rng(seed)
+    cost = zipf_costs(count, 0.85, rng)
+    state = 0.5 * zipf_costs(count, 0.85, rng) + cost * rng.uniform(0.5, 1.5, count)
+    home = jump(hash_keys(np.arange(count) + seed * 1_000_003), workers)
+    owner = np.where(rng.random(count) < displaced, rng.integers(0, workers, count), home)
+    return KeyLoads.of(cost, state, home, owner, workers)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), min_size=1, max_size=12),
+    st.integers(1, 100),
+)
+def test_covers_are_the_cheapest(items: list[tuple[int, int]], need: int) -> None:
+    order = sorted(items, key=lambda item: -item[0] / max(item[1], 1e-300))
+    cost, price = (np.array(column, dtype=float) for column in zip(*order, strict=True))
+    chosen = least_cover(cost, price, float(need))
+    if cost.sum() < need:
+        assert chosen.all()
+    else:
+        assert cost[chosen].sum() >= need
+        assert price[chosen].sum() == cover_plain(cost, price, need)
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "max_table", "seed"),
+    [(60, 4, 30, 0), (60, 4, 12, 1), (200, 8, 80, 2), (200, 8, 45, 3)],
+)
+def test_within_8_percent_of_the_optimum(
+    count: int, workers: int, max_table: int, seed: int
+) -> None:
+    keys, config = skewed(count, workers, seed, displaced=0.2), KeyConfig(max_table=max_table)
+    ours, best = plan("cover", keys, config), plan("exact", keys, config)
+    assert ours.verdicts == best.verdicts == ()
+    least = moved_state(keys, best.owner)
+    assert least <= moved_state(keys, ours.owner) + 1e-6
+    assert moved_state(keys, ours.owner) <= 1.08 * least
+    assert lower_bound(keys, config) <= least * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_less_than_mixed_at_the_same_bounds(seed: int) -> None:
+    keys, config = skewed(10_000, 10, seed, displaced=0.1), KeyConfig(max_table=1000)
+    ours, theirs = plan("cover", keys, config), plan("mixed", keys, config)
+    assert ours.verdicts == theirs.verdicts == ()
+    assert moved_state(keys, ours.owner) < 0.9 * moved_state(keys, theirs.owner)
+
+
+@given(st.integers(0, 50))
+@settings(max_examples=20)
+def test_the_table_bound_is_kept_even_where_balance_cannot_be(seed: int) -> None:
+    keys, config = skewed(300, 6, seed), KeyConfig(max_imbalance=0.01, max_table=5)
+    ours = plan("cover", keys, config)
+    assert ours.table_size(keys) <= 5
+    assert ours.loads.max() <= keys.loads().max()
+
+
+HEAVY = KeyLoads.of(  # key 0 needs 100 where the mean is 40 and 43.2 are allowed
+    cost=np.array([100.0, 5, 5, 4, 3, 3]),
+    state=np.array([9.0, 1, 1, 1, 1, 1]),
+    home=np.array([0, 0, 0, 1, 1, 2]),
+    owner=np.array([0, 0, 0, 1, 1, 2]),
+    workers=3,
+    names=["IBM", "a", "b", "c", "d", "e"],
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["llfd", "minmig", "mixed", "mixedbf", "compact", "cover", "exact"]
+)
+def test_a_key_too_heavy_for_a_worker_is_named_and_stays(name: str) -> None:
+    made = plan(name, HEAVY, KeyConfig())
+    verdict = made.verdicts[0]
+    assert (verdict.code, verdict.subject) == ("heavy_key", "IBM")
+    assert verdict.reachable == pytest.approx(100 / 40 - 1)
+    assert made.loads.max() == 100, "the reachable imbalance is reached"
+    assert (made.owner[[0, 3, 4, 5]] == HEAVY.owner[[0, 3, 4, 5]]).all(), "no useless moves"
+
+
+def test_two_hot_keys_side_by_side_are_parted() -> None:
+    keys = KeyLoads.of([50.0, 50, 1, 1], [5.0, 4, 1, 1], [0, 0, 1, 2], [0, 0, 1, 2], 3)
+    made = plan("cover", keys, KeyConfig())
+    assert made.owner[0] == 0
+    assert made.owner[1] != 0
+    assert made.loads.max() <= 51
+
+
+def test_too_few_keys_for_the_workers_are_named() -> None:
+    """Three like keys on two workers: one worker has two of them."""
+    keys = KeyLoads.of([10.0] * 3, [1.0] * 3, [0, 0, 1], [0, 0, 1], 2)
+    verdict = plan("cover", keys, KeyConfig()).verdicts[0]
+    assert verdict.code == "coarse_keys"
+    assert verdict.reachable == pytest.approx(1 / 3)
