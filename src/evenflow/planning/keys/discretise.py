@@ -71,7 +71,8 @@ def discretise_plain(values: list[float], degree: int) -> list[float]:
 @kernel
 def descending(values: Floats) -> Indices:
     """Return positions from the largest value to the smallest, to 8 leading bits."""
-    codes = values.view(np.int64) >> 44  # the bits of doubles that are not negative sort like them
+    # The bits of doubles that are not negative sort like them; + 0.0 rids -0.0 of its sign.
+    codes = (values + 0.0).view(np.int64) >> 44
     if len(codes) == 0:
         return np.empty(0, dtype=np.int64)
     top = codes.max()
