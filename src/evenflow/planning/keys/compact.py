@@ -95,20 +95,12 @@ def _mixed(
         if excess <= 0 or sent_home == able:
             break
         sent_home = min(sent_home + excess, able)
-    went_home = split.number.copy()
-    went_home[: len(split.number) - _parts(split, records)] = 0
-    np.subtract.at(went_home, moved, 1)
-    still = np.maximum(went_home, 0)
+    sent = split.owner != records.owner[split.origin]  # what Phase I put at home, and stays there
+    stay = np.where(sent, split.number - np.bincount(moved, minlength=len(sent)), 0)
     return (
-        np.concatenate((split.origin[moved], np.repeat(split.origin, still))),
-        np.concatenate((targets, np.repeat(split.home, still))).astype(np.int32),
+        np.concatenate((split.origin[moved], np.repeat(split.origin, stay))),
+        np.concatenate((targets, np.repeat(split.home, stay))),
     )
-
-
-def _parts(split: Records, records: Records) -> int:
-    """Return how many records at the end of `split` are parts that were sent home."""
-    at_home = split.owner != records.owner[split.origin]
-    return int(np.count_nonzero(at_home))
 
 
 def _send_home(records: Records, listed: Indices, count: int) -> Records:

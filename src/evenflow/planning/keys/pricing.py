@@ -18,7 +18,7 @@ from evenflow.planning.keys.llfd import members
 from evenflow.planning.keys.phases import smallest_state_first
 
 ROUNDS = 64  # new covers for keys that found no room
-BUCKETS = 1 << 15  # of load per price: 8 for each power of two that a double can hold
+BUCKETS = 1 << 14  # of load per price: 8 for each power of two that a double can hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
