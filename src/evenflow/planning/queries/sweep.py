@@ -50,24 +50,24 @@ def _moved_by(search: Search, count: int, worker: int) -> int:
 
 
 @kernel
-def _best_target(search: Search, count: int, price: float, budget: int) -> tuple[float, int, float]:
-    """Return the gain of the bundle's best move, where to, and the bundle's load.
+def _score(search: Search, count: int) -> tuple[float, int]:
+    """Note in `saved` what already flows to each other worker of the bundle's sources.
 
-    The gain counts the traffic saved, and the price of each query more away from home.
+    Return what would stay behind, because other groups on the worker need it, and how many
+    workers are listed in `touched`. Moving saves (all - staying) and pays (all - saved there).
     """
     groups, hosts = search.groups, search.hosts
     worker = search.part[search.bundle[0]]
-    weight, distinct, seen = 0.0, 0, 0
+    distinct, seen = 0, 0
     for at in range(count):
         item = search.bundle[at]
-        weight += search.weight[item]
         for pin in range(groups.starts[item], groups.starts[item + 1]):
             source = groups.sources[pin]
             if search.times[source] == 0:
                 search.union[distinct] = source
                 distinct += 1
             search.times[source] += 1
-    base = 0.0
+    staying = 0.0
     for at in range(distinct):
         source = search.union[at]
         rate = search.rates[source]
@@ -75,19 +75,31 @@ def _best_target(search: Search, count: int, price: float, budget: int) -> tuple
         for slot in range(begin, begin + hosts.used[source]):
             other = hosts.worker[slot]
             if other == worker:
-                base -= rate * (hosts.held[slot] > search.times[source])
+                staying += rate * (hosts.held[slot] > search.times[source])
                 continue
             if search.saved[other] == 0.0:
                 search.touched[seen] = other
                 seen += 1
             search.saved[other] += rate
         search.times[source] = 0
-    # What leaves the worker is saved, what does not flow to the target yet is paid:
-    # (all - staying here) - (all - flowing there).
+    return staying, seen
+
+
+@kernel
+def _best_target(search: Search, count: int, price: float, budget: int) -> tuple[float, int, float]:
+    """Return the gain of the bundle's best move, where to, and the bundle's load.
+
+    The gain counts the traffic saved, and the price of each query more away from home. Only a
+    crowded worker sends a bundle to one where nothing of it flows.
+    """
+    worker, weight = search.part[search.bundle[0]], 0.0
+    for at in range(count):
+        weight += search.weight[search.bundle[at]]
+    staying, seen = _score(search, count)
     best, most = NOWHERE, -np.inf
     for at in range(seen):
         other = search.touched[at]
-        gain = base + search.saved[other]
+        gain = search.saved[other] - staying
         search.saved[other] = 0.0
         if search.load[other] + weight > search.room[other]:
             continue
@@ -98,7 +110,23 @@ def _best_target(search: Search, count: int, price: float, budget: int) -> tuple
             gain -= price * more
         if gain > most or (gain == most and search.load[other] < search.load[best]):
             best, most = other, gain
+    if best == NOWHERE and search.load[worker] > search.room[worker]:
+        other = _roomiest(search)
+        more = _moved_by(search, count, other)
+        affordable = budget < 0 or more <= 0 or search.moved[0] + more <= budget
+        if affordable and search.load[other] + weight <= search.room[other]:
+            best, most = other, -staying - price * more
     return most, best, weight
+
+
+@kernel
+def _roomiest(search: Search) -> int:
+    """Return the worker with the most room left."""
+    best = 0
+    for worker in range(len(search.load)):
+        if search.room[worker] - search.load[worker] > search.room[best] - search.load[best]:
+            best = worker
+    return best
 
 
 @kernel

@@ -72,7 +72,7 @@ class Groups(NamedTuple):
     """
 
     starts: Indices
-    sources: Workers
+    sources: Indices
     load: Floats
     size: Indices
     label: Workers
@@ -113,6 +113,11 @@ def group(
     heads = members[first[:-1]]
     sets = subscriptions.take(heads)
     return Groups(
-        sets.starts, sets.sources, sets.loads, sizes[ranked], marks[order[begins[ranked]]],
-        first, members,
-    )  # fmt: skip
+        sets.starts,
+        sets.sources.astype(np.int64),
+        sets.loads,
+        sizes[ranked],
+        marks[order[begins[ranked]]],
+        first,
+        members,
+    )
