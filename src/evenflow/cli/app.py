@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import plan_keys
+from evenflow.cli import plan_keys, plan_queries
 from evenflow.cli.output import fail
 from evenflow.errors import InputError
 
@@ -32,6 +32,7 @@ app = typer.Typer(
 plan = typer.Typer(no_args_is_help=True, help="Plan from files; changes nothing that runs.")
 app.add_typer(plan, name="plan")
 plan.command("keys")(plan_keys.keys)
+plan.command("queries")(plan_queries.queries)
 
 
 def _version(asked: bool) -> None:

@@ -1,0 +1,138 @@
+"""`evenflow plan queries`."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.errors import InputError
+
+if TYPE_CHECKING:
+    from evenflow.planning.queries import Assessment, Placement, Problem
+
+
+def queries(  # noqa: PLR0917
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUERIES",
+            help="Parquet or JSON lines in order of arrival: query, sources (a list), and if "
+            "wanted load (1) and pinned (a worker it may not leave).",
+        ),
+    ],
+    workers: Annotated[int, typer.Option(help="Number of workers.", metavar="K")],
+    sources: Annotated[
+        Path | None, typer.Option(help="source,rate of every source; none: 1.", metavar="RATES")
+    ] = None,
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="mqp, ic, mms, single-source, offrand, leastcost, leastsource, leastqt, onrand, "
+            "roundrobin, reserve, herd, repair or partition."
+        ),
+    ] = "herd",
+    slack: Annotated[
+        float, typer.Option(help="How far above its share a worker's load may be.")
+    ] = 0.05,
+    absolute_slack: Annotated[
+        float, typer.Option(help="For arrivals, in queries of mean load above the share.")
+    ] = 10.0,
+    current: Annotated[
+        Path | None,
+        typer.Option(help="query,worker of what runs now.", metavar="PLACEMENT"),
+    ] = None,
+    max_moves: Annotated[
+        int | None,
+        typer.Option(
+            help="Moves of running queries: herd makes none without it, repair any that pay.",
+            metavar="M",
+        ),
+    ] = None,
+    placement_out: Annotated[
+        Path | None, typer.Option(help="Write query,worker here.", metavar="FILE")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Repeats a plan exactly.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Plan which query runs on which worker, so that each source flows to few workers."""
+    from evenflow.cli.files import check_writable, write_tables
+    from evenflow.cli.output import as_json, print_json, print_result
+    from evenflow.cli.subscription_files import read_placement, read_queries
+    from evenflow.planning.queries import ALGORITHMS, ONLINE, Fleet, Problem, assess
+
+    if algorithm not in ALGORITHMS:
+        raise InputError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm}")
+    if workers < 1:
+        raise InputError(f"--workers must be at least 1, got {workers}")
+    if seed < 0:
+        raise InputError(f"--seed must not be negative, got {seed}")
+    if algorithm == "repair" and current is None:
+        raise InputError("--algorithm repair starts from a placement: give --current PLACEMENT")
+    fleet = Fleet.of(workers, slack, absolute_slack)
+    check_writable(placement_out)
+    given = read_queries(file, sources, workers)
+    at = read_placement(current, given.names, workers) if current else None
+    problem = Problem.of(given.subscriptions, fleet, given.pinned, at)
+    placement, seconds = _timed(problem, algorithm, seed, max_moves)
+    assessment = assess(problem, placement, online=algorithm in ONLINE)
+    if placement_out:
+        import pyarrow as pa
+
+        columns = {"query": given.names, "worker": pa.array(placement.workers)}
+        write_tables({placement_out: pa.table(columns)})
+    result = _result(problem, algorithm, placement, assessment, seconds)
+    if json:
+        print_json({**result, "verdicts": as_json(assessment.verdicts)})
+    else:
+        rows = {name.replace("_", " "): _shown(value) for name, value in result.items()}
+        print_result("plan queries", rows, assessment.verdicts)
+
+
+def _timed(
+    problem: "Problem", algorithm: str, seed: int, max_moves: int | None
+) -> "tuple[Placement, float]":
+    """Plan, and measure planning alone: a tiny plan first keeps compilation out of it."""
+    import numpy as np
+
+    from evenflow.model.subscriptions import Subscriptions
+    from evenflow.planning.queries import Problem, plan_queries
+
+    tiny = Problem.of(Subscriptions.of([[0], [0]]), 2, current=np.zeros(2, dtype=np.int32))
+    plan_queries(tiny, algorithm, np.random.default_rng(seed), max_moves)
+    begun = time.perf_counter()
+    placement = plan_queries(problem, algorithm, np.random.default_rng(seed), max_moves)
+    return placement, time.perf_counter() - begun
+
+
+def _result(
+    problem: "Problem",
+    algorithm: str,
+    placement: "Placement",
+    assessment: "Assessment",
+    seconds: float,
+) -> dict[str, Any]:
+    from evenflow.planning.queries.types import query_types
+
+    subscriptions = problem.subscriptions
+    return {
+        "algorithm": algorithm,
+        "workers": len(problem.fleet),
+        "queries": len(subscriptions),
+        "query_types": int(query_types(subscriptions).max()) + 1,
+        "sources": int((subscriptions.degrees() > 0).sum()),
+        "feasible": assessment.feasible,
+        "traffic": assessment.traffic,
+        "replication_factor": assessment.replication_factor,
+        "lower_bound": assessment.lower_bound,
+        "max_over_mean_load": assessment.max_over_mean_load,
+        "moved_queries": placement.moved,
+        "plan_seconds": seconds,
+        "queries_per_second": len(subscriptions) / seconds,
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value}"

@@ -1,0 +1,150 @@
+"""Reading queries, rates and placements for `evenflow plan queries`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.cli.files import numbers, read_table, typed_key, workers_column
+from evenflow.errors import InputError
+from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries.problem import NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFile:
+    """What the files say: the names of the queries, who reads what, and the pins."""
+
+    names: pa.Array
+    subscriptions: Subscriptions
+    pinned: Workers
+
+
+def read_queries(path: Path, rates_path: Path | None, workers: int) -> QueryFile:
+    """Read queries in order of arrival, and the rates of their sources (1 if not given)."""
+    if path.suffix == ".csv":
+        raise InputError(f"{path}: lists of sources need Parquet or JSON lines, not CSV")
+    table = read_table(path, ("query", "sources"), ("load", "pinned"))
+    names = _distinct(typed_key(table["query"]), "query", path)
+    lists = table["sources"].combine_chunks()
+    if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
+        raise InputError(f"{path}: column sources must hold lists, got {lists.type}")
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    if sizes.min() < 1:
+        row = int(sizes.argmin())
+        raise InputError(f"{path}: query {names[row]} (row {row + 1}) has no sources")
+    values = typed_key(pa.chunked_array([lists.flatten()]))
+    if values.null_count:
+        at = values.is_null().to_pylist().index(True)
+        row = int(np.searchsorted(np.cumsum(sizes), at, side="right"))
+        raise InputError(f"{path}: query {names[row]} (row {row + 1}) names an empty source")
+    indices, rates = _sources(values, names, sizes, path, rates_path)
+    return QueryFile(
+        names,
+        _subscriptions(sizes, indices, rates, _loads(table, names, path)),
+        _pins(table, names, path, workers),
+    )
+
+
+def _subscriptions(
+    sizes: Indices,
+    indices: Workers,
+    rates: Floats,
+    loads: Floats,
+) -> Subscriptions:
+    """Sort the sources of each query and drop those named twice."""
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((indices, owner))
+    owner, indices = owner[order], indices[order]
+    kept = np.ones(len(indices), dtype=np.bool_)
+    kept[1:] = (owner[1:] != owner[:-1]) | (indices[1:] != indices[:-1])
+    counts = np.bincount(owner[kept], minlength=len(sizes))
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    return Subscriptions(starts, indices[kept], rates, loads)
+
+
+def _distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
+    if values.null_count:
+        row = values.is_null().to_pylist().index(True) + 1
+        raise InputError(f"{path}: column {column} has no value in row {row}")
+    if len(pc.unique(values)) < len(values):
+        counts = pc.value_counts(values)
+        twice = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"]
+        raise InputError(f"{path}: {column} {twice} appears twice")
+    return values
+
+
+def _sources(
+    values: pa.Array,
+    names: pa.Array,
+    sizes: Indices,
+    path: Path,
+    rates_path: Path | None,
+) -> tuple[Workers, Floats]:
+    if rates_path is None:
+        encoded = values.dictionary_encode()
+        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+        return indices, np.ones(len(encoded.dictionary))
+    table = read_table(rates_path, ("source", "rate"))
+    known = _distinct(typed_key(table["source"]), "source", rates_path)
+    rates = _positive(numbers(table, "rate", rates_path), known, "source", "rate", rates_path)
+    if known.type != values.type:
+        known, values = known.cast(pa.string()), values.cast(pa.string())
+    found = pc.index_in(values, value_set=known)
+    if found.null_count:
+        at = found.is_null().to_pylist().index(True)
+        row = int(np.searchsorted(np.cumsum(sizes), at, side="right"))
+        raise InputError(
+            f"{path}: query {names[row]} reads unknown source {values[at]}; "
+            f"{rates_path} has no rate for it"
+        )
+    return found.to_numpy(zero_copy_only=False).astype(np.int32), rates
+
+
+def _positive(values: pa.Array, names: pa.Array, what: str, column: str, path: Path) -> Floats:
+    array = np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if array.min() <= 0:
+        row = int(np.flatnonzero(array <= 0)[0])
+        raise InputError(
+            f"{path}: {column} must be positive, got {array[row]:g} for {what} {names[row]}"
+        )
+    return array
+
+
+def _loads(table: pa.Table, names: pa.Array, path: Path) -> Floats:
+    if "load" not in table.column_names:
+        return np.ones(len(table))
+    table = table.set_column(
+        table.column_names.index("load"), "load", pc.coalesce(table["load"], pa.scalar(1))
+    )
+    return _positive(numbers(table, "load", path), names, "query", "load", path)
+
+
+def _pins(table: pa.Table, names: pa.Array, path: Path, workers: int) -> Workers:
+    """Return the optional column `pinned`: the worker a query may not leave, or null."""
+    pinned = np.full(len(table), NOWHERE, dtype=np.int32)
+    if "pinned" not in table.column_names:
+        return pinned
+    at = table["pinned"].combine_chunks()
+    rows = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+    if len(rows):
+        named = pa.table({"worker": at.take(pa.array(rows))})
+        pinned[rows] = workers_column(named, path, workers).to_numpy(zero_copy_only=False)
+    return pinned
+
+
+def read_placement(path: Path, names: pa.Array, workers: int) -> Workers:
+    """Read where queries run now; queries that are not named arrive, names not asked for left."""
+    table = read_table(path, ("query", "worker"), may_be_empty=True)
+    queries = _distinct(typed_key(table["query"]), "query", path)
+    at = workers_column(table, path, workers).to_numpy(zero_copy_only=False)
+    if queries.type != names.type:
+        queries, names = queries.cast(pa.string()), names.cast(pa.string())
+    found = pc.index_in(queries, value_set=names)
+    known = found.is_valid().to_numpy(zero_copy_only=False)
+    current = np.full(len(names), NOWHERE, dtype=np.int32)
+    current[found.drop_null().to_numpy(zero_copy_only=False)] = at[known]
+    return current

@@ -1,0 +1,135 @@
+"""What a placement costs and how even it is (herding-small-queries, sections 2.1 and 6.1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model import Verdict
+from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries.problem import (
+    NOWHERE,
+    ROUNDING,
+    Placement,
+    Problem,
+    capacities,
+    relaxed_bound,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The figures of a placement.
+
+    traffic             sum of f(Q_j): every source counted once for each worker it flows to
+    replication_factor  traffic over the rates of all sources that are read
+    lower_bound         traffic below which no placement within the bound can go
+    max_over_mean_load  largest load over share, by the total load: 1 when even
+    feasible            every worker within the bound that the placement was asked to keep
+    """
+
+    traffic: float
+    replication_factor: float
+    lower_bound: float
+    max_over_mean_load: float
+    feasible: bool
+    verdicts: tuple[Verdict, ...]
+
+
+def worker_loads(subscriptions: Subscriptions, workers: Workers, count: int) -> Floats:
+    """Return the load of each of `count` workers; queries that run nowhere count nowhere."""
+    placed = workers != NOWHERE
+    loads: Floats = np.bincount(
+        workers[placed], weights=subscriptions.loads[placed], minlength=count
+    ).astype(np.float64)
+    return loads
+
+
+def traffic(subscriptions: Subscriptions, workers: Workers, count: int) -> float:
+    """Return the sum of f(Q_j) over `count` workers, from scratch."""
+    order = np.argsort(subscriptions.sources, kind="stable")
+    queries = subscriptions.query_of_subscription()[order]
+    start = np.concatenate(([0], np.cumsum(subscriptions.degrees()))).astype(np.int64)
+    return _traffic(start, queries, subscriptions.rates, workers, count)
+
+
+def traffic_plain(subscriptions: Subscriptions, workers: Workers) -> float:
+    """Return the traffic from the definition: the kernel's oracle."""
+    flows = {
+        (int(workers[query]), int(source))
+        for query in range(len(subscriptions))
+        for source in subscriptions.of_query(query)
+        if workers[query] != NOWHERE
+    }
+    return float(sum(subscriptions.rates[source] for _, source in flows))
+
+
+@kernel
+def _traffic(
+    start: Indices, queries: Indices, rates: Floats, workers: Workers, count: int
+) -> float:
+    last_seen = np.full(count, -1, dtype=np.int64)
+    total = 0.0
+    for source in range(len(rates)):
+        for at in range(start[source], start[source + 1]):
+            worker = workers[queries[at]]
+            if worker >= 0 and last_seen[worker] != source:
+                last_seen[worker] = source
+                total += rates[source]
+    return total
+
+
+def lower_bound(problem: Problem, room: Floats) -> float:
+    """Return a traffic that no placement with at most `room` on each worker can undercut.
+
+    The queries of a source need at least as many workers as it takes of the roomiest ones to
+    hold their load.
+    """
+    subscriptions = problem.subscriptions
+    load = np.bincount(
+        subscriptions.sources,
+        weights=subscriptions.loads[subscriptions.query_of_subscription()],
+        minlength=len(subscriptions.rates),
+    )
+    held = np.cumsum(np.sort(room)[::-1]) * (1 + ROUNDING)
+    copies = np.minimum(np.searchsorted(held, load) + 1, len(room))
+    return float((subscriptions.rates * copies)[load > 0].sum())
+
+
+def assess(problem: Problem, placement: Placement, *, online: bool) -> Assessment:
+    """Measure a placement against equation 4's bound (online) or equation 1's (offline)."""
+    subscriptions, fleet = problem.subscriptions, problem.fleet
+    total, shares = float(subscriptions.loads.sum()), fleet.shares
+    room = capacities(total, fleet)
+    if online:
+        room = relaxed_bound(total, len(subscriptions), fleet) * shares
+    loads = worker_loads(subscriptions, placement.workers, len(fleet))
+    cost = traffic(subscriptions, placement.workers, len(fleet))
+    read = float(subscriptions.rates[subscriptions.degrees() > 0].sum())
+    taking = shares > 0
+    even = shares[taking] * total
+    verdicts = (*placement.verdicts, *_over_loaded(loads, room, total))
+    return Assessment(
+        traffic=cost,
+        replication_factor=cost / read,
+        lower_bound=lower_bound(problem, np.maximum(room, loads)),
+        max_over_mean_load=float((loads[taking] / even).max()),
+        feasible=bool((loads <= room * (1 + ROUNDING)).all()),
+        verdicts=verdicts,
+    )
+
+
+def _over_loaded(loads: Floats, room: Floats, total: float) -> tuple[Verdict, ...]:
+    excess = loads - room * (1 + ROUNDING)
+    worst = int(np.argmax(excess))
+    if excess[worst] <= 0:
+        return ()
+    return (
+        Verdict(
+            "over_bound",
+            str(worst),
+            f"{int((excess > 0).sum())} of {len(loads)} workers exceed the bound, most of all "
+            f"worker {worst}: load {loads[worst]:.6g}, bound {room[worst]:.6g}",
+        ),
+    )

@@ -1,0 +1,171 @@
+"""herd, our own online rule: LeastCost that looks at popularity, strength of copies and room.
+
+It keeps LeastCost's frame (herding-small-queries, figure 3) and equation 4's bound, and scores a
+worker j that has room by what the query q finds there:
+
+    sum over sources s of q that flow to j of  w(s) (1 + rare(s) + STICK c / (c + HALF))
+    - mean rate of q * (level of j / mean level - 1)
+
+rare(s) = 1 - deg(s) / sum of deg over the sources of q, deg counting live queries: of two workers
+that each lack one source, take the one that has the rarer source. Popular sources end up
+everywhere anyhow, a copy of them is no loss (the HDRF rule of streaming graph partitioning).
+c = live queries of s on j: join a strong copy rather than a weak one. Weak copies die out when
+their few queries leave, so copies stop piling up under churn, where HDRF alone loses to LeastCost.
+The last term spends the slack on better places and keeps what is left of it for later.
+Ties: least load, lowest index. If no worker that has a source has room, the least loaded does.
+
+Bounded re-placement (off unless moves are allowed): after an arrival, and after a departure, up to
+RECONSIDERED live queries of each source of that query are looked at; one that saves traffic by
+moving is moved, if it is not pinned and its new worker stays within the bound.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Bools, Indices
+from evenflow.planning.queries.hosts import holds, slot_of
+from evenflow.planning.queries.online import Online, online
+from evenflow.planning.queries.problem import NOWHERE, Problem
+from evenflow.planning.queries.state import (
+    LOAD,
+    QUERIES,
+    State,
+    bound_after,
+    least_loaded,
+    put,
+    settle,
+    take,
+)
+
+STICK = 0.1
+HALF = 3.0
+RECONSIDERED = 4
+
+
+class Movers(NamedTuple):
+    """What bounded re-placement needs: the queries of each source, whose turn it is, the budget."""
+
+    start: Indices
+    queries: Indices
+    turn: Indices
+    pinned: Bools
+    budget: Indices
+
+
+def herd(problem: Problem, rng: np.random.Generator, max_moves: int = 0) -> Online:
+    """Start placing by herd, with at most `max_moves` moves of running queries."""
+    state, over = online(problem)
+    movers = _movers(problem, max_moves)
+
+    def step(events: Indices) -> None:
+        _run(state, events, over, movers)
+
+    return Online(state, over, step, lambda: max_moves - int(movers.budget[0]))
+
+
+def _movers(problem: Problem, max_moves: int) -> Movers:
+    subscriptions = problem.subscriptions
+    sources = len(subscriptions.rates)
+    budget = np.array([max_moves], dtype=np.int64)
+    if not max_moves:
+        none = np.zeros(0, dtype=np.int64)
+        return Movers(none, none, none, np.zeros(0, dtype=np.bool_), budget)
+    order = np.argsort(subscriptions.sources, kind="stable")
+    start = np.concatenate(([0], np.cumsum(subscriptions.degrees()))).astype(np.int64)
+    queries = subscriptions.query_of_subscription()[order]
+    turn = np.zeros(sources, dtype=np.int64)
+    return Movers(start, queries, turn, problem.pinned != NOWHERE, budget)
+
+
+@kernel
+def choose(state: State, query: int, bound: float) -> int:
+    """Return the worker with the best score within the bound, or -1."""
+    load = state.loads[query]
+    hosts = state.hosts
+    begin, end = state.starts[query], state.starts[query + 1]
+    degrees, rates = 0.0, 0.0
+    for at in range(begin, end):
+        degrees += state.live[state.sources[at]] + 1
+        rates += state.rates[state.sources[at]]
+    seen = 0
+    for at in range(begin, end):
+        source = state.sources[at]
+        rate = state.rates[source]
+        weight = rate * (2.0 - (state.live[source] + 1) / degrees)
+        first = hosts.start[source]
+        for slot in range(first, first + hosts.used[source]):
+            worker = hosts.worker[slot]
+            if state.saved[worker] == 0.0:
+                state.touched[seen] = worker
+                seen += 1
+            count = hosts.held[slot]
+            state.saved[worker] += weight + STICK * rate * (count / (count + HALF))
+    mean_level = state.totals[LOAD] * (1 + state.limits[2] / (state.totals[QUERIES] + 1)) + load
+    room_price = rates / (end - begin) / mean_level
+    best, most, lowest = NOWHERE, -np.inf, np.inf
+    for at in range(seen):
+        worker = state.touched[at]
+        level = state.level[worker]
+        score = state.saved[worker] - room_price * level
+        state.saved[worker] = 0.0
+        if score < most or level + load * state.inverse[worker] > bound:
+            continue
+        if score > most or level < lowest or (level == lowest and worker < best):
+            best, most, lowest = worker, score, level
+    return best if best != NOWHERE else least_loaded(state, load, bound)
+
+
+@kernel
+def gain(state: State, query: int, worker: int) -> float:
+    """Return the traffic saved by moving a query to another worker; none by staying."""
+    home = state.worker[query]
+    if worker == home:
+        return 0.0
+    saved = 0.0
+    for at in range(state.starts[query], state.starts[query + 1]):
+        source = state.sources[at]
+        if state.hosts.held[slot_of(state.hosts, source, home)] == 1:
+            saved += state.rates[source]
+        if not holds(state.hosts, source, worker):
+            saved -= state.rates[source]
+    return saved
+
+
+@kernel
+def _reconsider(state: State, movers: Movers, source: int) -> None:
+    """Look at some queries of a source in turn; move those that save traffic."""
+    begin, end = movers.start[source], movers.start[source + 1]
+    looked, passed = 0, 0
+    while looked < RECONSIDERED and passed < min(end - begin, 8 * RECONSIDERED):
+        if movers.budget[0] == 0:
+            return
+        query = movers.queries[begin + movers.turn[source] % (end - begin)]
+        movers.turn[source] += 1
+        passed += 1
+        if state.worker[query] == NOWHERE or movers.pinned[query]:
+            continue
+        looked += 1
+        home = state.worker[query]
+        take(state, query)
+        target = choose(state, query, bound_after(state, state.loads[query]))
+        put(state, query, home)
+        if target != NOWHERE and gain(state, query, target) > 0:
+            take(state, query)
+            put(state, query, target)
+            movers.budget[0] -= 1
+
+
+@kernel
+def _run(state: State, events: Indices, over: Indices, movers: Movers) -> None:
+    for event in events:
+        query = event if event >= 0 else -event - 1
+        if event < 0:
+            take(state, query)
+        else:
+            bound = bound_after(state, state.loads[event])
+            settle(state, event, choose(state, event, bound), over)
+        if movers.budget[0] > 0:
+            for at in range(state.starts[query], state.starts[query + 1]):
+                _reconsider(state, movers, state.sources[at])

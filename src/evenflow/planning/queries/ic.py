@@ -1,0 +1,19 @@
+"""IC, incremental cost (herding-small-queries, section 4.1.2).
+
+Rounds: of all pairs of a group of equal queries (with unit loads: a query type) and a worker with
+room, take the pair that adds the least traffic, and assign as many queries of the group as fit.
+Ties: larger group, first appearance, lowest worker; the paper names none, and they decide much.
+"""
+
+import numpy as np
+
+from evenflow.planning.queries.offline import pour, poured_placement
+from evenflow.planning.queries.problem import Placement, Problem
+from evenflow.planning.queries.rounds import pour_rounds
+
+
+def ic(problem: Problem, rng: np.random.Generator) -> Placement:
+    """Place all queries by IC."""
+    poured = pour(problem)
+    pour_rounds(poured, whole_traffic=False)
+    return poured_placement(poured, problem)

@@ -1,0 +1,80 @@
+"""Mt-KaHyPar, a hypergraph partitioner, on our problem. Optional: extra `[solvers]`.
+
+Groups of equal queries are vertices, sources are nets, the objective is connectivity: the traffic
+of the result is the objective plus the rates of all sources. Pins are fixed vertices. A price on
+moves becomes migration nets: each worker is a fixed vertex without weight, and each group is tied
+to its present worker by a net of the price times its queries.
+"""
+
+import numpy as np
+
+from evenflow.model.arrays import Floats, Indices
+from evenflow.planning.queries.problem import NOWHERE, Problem
+from evenflow.planning.queries.search import Search, place_groups, start_search
+
+RESOLUTION = 1000
+"""Rates and loads are rounded to this many steps of their mean: the solver knows integers only."""
+
+
+class SolverMissing(Exception):  # noqa: N818
+    """Mt-KaHyPar is not installed, or refused to start."""
+
+
+def kahypar(
+    problem: Problem, seed: int, price: float = 0.0, preset: str = "DEFAULT", threads: int = 1
+) -> Search:
+    """Place all queries with Mt-KaHyPar; `price` is traffic per query moved from where it runs.
+
+    Return the placement as a search, ready to be refined.
+    """
+    try:
+        import mtkahypar
+
+        solver = mtkahypar.initialize(threads)
+    except Exception as error:  # whatever a native library throws at its start
+        raise SolverMissing(str(error) or type(error).__name__) from error
+    search = start_search(problem)
+    workers = len(problem.fleet)
+    mtkahypar.set_seed(seed)
+    context = solver.context_from_preset(getattr(mtkahypar.PresetType, preset))
+    context.set_partitioning_parameters(workers, problem.fleet.slack, mtkahypar.Objective.KM1)
+    context.logging = False
+    weights = _integers(search.weight, search.groups.load)
+    limits = np.floor(search.room / search.weight.sum() * weights.sum()).astype(np.int64)
+    context.set_individual_target_block_weights(np.maximum(limits, 1).tolist())
+    nets, net_weights = _nets(problem, search, price)
+    graph = solver.create_hypergraph(
+        context, len(weights) + workers, len(nets), nets,
+        [*weights.tolist(), *[0] * workers], net_weights,
+    )  # fmt: skip
+    fixed = np.full(len(weights) + workers, NOWHERE)
+    settled = problem.settled()[search.groups.members[search.groups.first[:-1]]]
+    fixed[: len(weights)][search.fixed] = settled[search.fixed]
+    fixed[len(weights) :] = np.arange(workers)
+    graph.add_fixed_vertices(fixed.tolist(), workers)
+    part = np.array(graph.partition(context).get_partition(), dtype=np.int32)
+    place_groups(search, part[: len(weights)])
+    return search
+
+
+def _nets(problem: Problem, search: Search, price: float) -> tuple[list[list[int]], list[int]]:
+    rates = problem.subscriptions.rates
+    scale = RESOLUTION / float(rates.mean())
+    nets, weights = [], []
+    for source in range(len(rates)):
+        pins = search.items[search.start[source] : search.start[source + 1]]
+        if len(pins) > 1:
+            nets.append(pins.tolist())
+            weights.append(max(1, round(float(rates[source]) * scale)))
+    if price > 0:
+        count = len(search.weight)
+        for item in np.flatnonzero(search.home != NOWHERE):
+            nets.append([int(item), count + int(search.home[item])])
+            weights.append(max(1, round(price * int(search.groups.size[item]) * scale)))
+    return nets, weights
+
+
+def _integers(weight: Floats, load: Floats) -> Indices:
+    unit = load[0] if load.min() == load.max() else load.mean() / RESOLUTION
+    rounded: Indices = np.maximum(np.rint(weight / unit), 1).astype(np.int64)
+    return rounded

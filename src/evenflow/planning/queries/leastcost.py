@@ -1,0 +1,72 @@
+"""LeastCost (herding-small-queries, section 5.1): a query goes where it adds least traffic.
+
+M(Q_j, q) = f(Q_j + q) - f(Q_j), the rates of the sources of q that do not flow to worker j yet.
+Among the workers that stay within equation 4's bound the least M wins, then the least load, then
+the lowest index. Only workers that have a source of q are looked at; if none of them has room,
+all others cost the same and the least loaded one takes the query.
+
+Departures
+    Figure 3 compares loads before the arrival, strictly, with a mean that lacks the arrival: no
+    worker qualifies at the start or at level loads. Here |Q_j| + 1 <= d(n + 1).
+"""
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Indices
+from evenflow.planning.queries.online import Online, online
+from evenflow.planning.queries.problem import NOWHERE, Problem
+from evenflow.planning.queries.state import State, bound_after, least_loaded, settle, take
+
+
+def leastcost(problem: Problem, rng: np.random.Generator) -> Online:
+    """Start placing by LeastCost."""
+    state, over = online(problem)
+
+    def step(events: Indices) -> None:
+        _run(state, events, over)
+
+    return Online(state, over, step)
+
+
+@kernel
+def choose(state: State, query: int, bound: float) -> int:
+    """Return the worker that needs the least additional traffic within the bound, or -1."""
+    load = state.loads[query]
+    hosts = state.hosts
+    seen = 0
+    for at in range(state.starts[query], state.starts[query + 1]):
+        source = state.sources[at]
+        begin = hosts.start[source]
+        for slot in range(begin, begin + hosts.used[source]):
+            worker = hosts.worker[slot]
+            if state.saved[worker] == 0.0:
+                state.touched[seen] = worker
+                seen += 1
+            state.saved[worker] += state.rates[source]
+    best, most, lowest = NOWHERE, 0.0, np.inf
+    for at in range(seen):
+        worker = state.touched[at]
+        saved = state.saved[worker]
+        state.saved[worker] = 0.0
+        level = state.level[worker]
+        if saved < most or level + load * state.inverse[worker] > bound:
+            continue
+        if saved > most or level < lowest or (level == lowest and worker < best):
+            best, most, lowest = worker, saved, level
+    return best if best != NOWHERE else least_loaded(state, load, bound)
+
+
+@kernel
+def _run(state: State, events: Indices, over: Indices) -> None:
+    for event in events:
+        if event < 0:
+            take(state, -event - 1)
+        else:
+            bound = bound_after(state, state.loads[event])
+            settle(state, event, choose(state, event, bound), over)
+
+
+def leastcost_plain(hosted: list[set[int]], wanted: set[int], rates: list[float]) -> list[float]:
+    """Return M of every worker, given the sources that flow to each: the kernel's oracle."""
+    return [sum(rates[s] for s in sorted(wanted - sources)) for sources in hosted]

@@ -1,0 +1,19 @@
+"""MMS, min-max traffic cost per server (herding-small-queries, section 4.1.2).
+
+Rounds: of all pairs of a group of equal queries (with unit loads: a query type) and a worker with
+room, take the pair after which the worker's traffic f(Q_j) is least, and assign as many queries
+of the group as fit. Ties: larger group, first appearance, lowest worker.
+"""
+
+import numpy as np
+
+from evenflow.planning.queries.offline import pour, poured_placement
+from evenflow.planning.queries.problem import Placement, Problem
+from evenflow.planning.queries.rounds import pour_rounds
+
+
+def mms(problem: Problem, rng: np.random.Generator) -> Placement:
+    """Place all queries by MMS."""
+    poured = pour(problem)
+    pour_rounds(poured, whole_traffic=True)
+    return poured_placement(poured, problem)

@@ -1,0 +1,85 @@
+"""Online placement: events in, a changed placement out. Every online rule runs in here.
+
+An event is a query q that arrives (q) or departs (-q - 1), see `departure`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import Verdict
+from evenflow.model.arrays import Indices
+from evenflow.planning.queries.problem import NOWHERE, Fleet, Placement, Problem
+from evenflow.planning.queries.state import State, set_capacities, start_state
+
+
+def departure(queries: Indices) -> Indices:
+    """Return the events that say these queries leave.
+
+    >>> departure(np.array([0, 3])).tolist()
+    [-1, -4]
+    """
+    return -queries - 1
+
+
+def online(problem: Problem) -> tuple[State, Indices]:
+    """Return the state before the first arrival, and a counter of broken bounds by query."""
+    return start_state(problem), np.zeros(len(problem.subscriptions), dtype=np.int64)
+
+
+@dataclass(slots=True)
+class Online:
+    """A rule at work on a changing set of queries and workers.
+
+    state  the placement as it stands
+    over   how often each query found no worker within the bound
+    run    take a sequence of events in
+    moves  how many running queries the rule has moved on its own account
+    """
+
+    state: State
+    over: Indices
+    run: Callable[[Indices], None]
+    moves: Callable[[], int] = lambda: 0
+
+    def set_fleet(self, fleet: Fleet) -> Indices:
+        """Follow a change of the fleet; queries of workers that take nothing are placed anew.
+
+        Return the queries that had to leave their worker. Re-placed queries count as arrivals.
+        """
+        gone = np.flatnonzero((fleet.capacities <= 0) & (self.state.load > 0))
+        homeless = np.flatnonzero(np.isin(self.state.worker, gone))
+        self.run(departure(homeless))
+        set_capacities(self.state, fleet)
+        self.run(homeless)
+        return homeless
+
+
+def place_all(rule: Online, problem: Problem) -> Placement:
+    """Let all queries that run nowhere yet arrive in order."""
+    state = rule.state
+    rule.run(np.flatnonzero(state.worker == NOWHERE))
+    current = problem.current
+    # Queries that a rule moved on its own are counted by the rule, the rest are forced by pins.
+    pinned_away = (problem.pinned != NOWHERE) & (current != NOWHERE) & (problem.pinned != current)
+    return Placement(
+        state.worker, int(pinned_away.sum()) + rule.moves(), over_bound(rule.over, problem)
+    )
+
+
+def over_bound(over: Indices, problem: Problem) -> tuple[Verdict, ...]:
+    """Say which queries no worker could take within equation 4's bound when they arrived."""
+    queries = np.flatnonzero(over)
+    if not len(queries):
+        return ()
+    worst = int(queries[np.argmax(problem.subscriptions.loads[queries])])
+    return (
+        Verdict(
+            "arrival_over_bound",
+            str(worst),
+            f"{len(queries)} arriving queries fitted on no worker and went to the least loaded; "
+            f"the heaviest has a load of {problem.subscriptions.loads[worst]:.6g}: "
+            "raise the absolute slack, or split it",
+        ),
+    )

@@ -1,0 +1,168 @@
+"""What a query planner is given and what it returns (herding-small-queries, section 2)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model import Verdict
+from evenflow.model.arrays import Floats, Workers, frozen
+from evenflow.model.subscriptions import Subscriptions
+
+NOWHERE = -1
+ROUNDING = 1e-9
+"""Loads are compared with bounds up to this relative error, so that 1.05 * 100 holds 105."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fleet:
+    """The workers, and how far from even they may be loaded.
+
+    capacities      relative strength of each worker; 0 takes nothing
+    slack           nu, relative: (1 + nu) times the even share
+    absolute_slack  alpha, in queries of mean load above the even share; governs arrivals only
+    """
+
+    capacities: Floats
+    slack: float = 0.05
+    absolute_slack: float = 10.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "capacities", frozen(self.capacities, np.float64))
+        if len(self.capacities) < 1:
+            raise InputError("at least one worker is needed, got 0")
+        if not np.isfinite(self.capacities).all() or self.capacities.min() < 0:
+            raise InputError("worker capacities must be finite and not negative")
+        if self.capacities.max() <= 0:
+            raise InputError("at least one worker needs a positive capacity")
+        for name in ("slack", "absolute_slack"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise InputError(f"{name.replace('_', ' ')} must not be negative, got {value}")
+
+    @classmethod
+    def of(cls, workers: int, slack: float = 0.05, absolute_slack: float = 10.0) -> "Fleet":
+        """Make a fleet of equal workers."""
+        if workers < 1:
+            raise InputError(f"at least one worker is needed, got {workers}")
+        return cls(np.ones(workers), slack, absolute_slack)
+
+    def __len__(self) -> int:
+        return len(self.capacities)
+
+    @property
+    def shares(self) -> Floats:
+        """The part of the total load that would be even: 1/k for equal workers."""
+        shares: Floats = self.capacities / self.capacities.sum()
+        return shares
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Queries to place on a fleet.
+
+    pinned   the worker a query must run on, or NOWHERE
+    current  the worker a query runs on now, or NOWHERE if it arrives with this plan
+    """
+
+    subscriptions: Subscriptions
+    fleet: Fleet
+    pinned: Workers
+    current: Workers
+
+    def __post_init__(self) -> None:
+        for name in ("pinned", "current"):
+            at = frozen(getattr(self, name), np.int32)
+            object.__setattr__(self, name, at)
+            if len(at) != len(self.subscriptions):
+                raise InputError(f"{name} must hold one worker for each query")
+            if len(at) and not NOWHERE <= int(at.min()) <= int(at.max()) < len(self.fleet):
+                raise InputError(f"{name} names a worker outside 0..{len(self.fleet) - 1}")
+        self._check_pins()
+
+    @classmethod
+    def of(
+        cls,
+        subscriptions: Subscriptions,
+        fleet: Fleet | int,
+        pinned: Workers | None = None,
+        current: Workers | None = None,
+    ) -> "Problem":
+        """Build a problem; nothing pinned and nothing running unless said."""
+        nowhere = np.full(len(subscriptions), NOWHERE, dtype=np.int32)
+        return cls(
+            subscriptions,
+            Fleet.of(fleet) if isinstance(fleet, int) else fleet,
+            nowhere if pinned is None else pinned,
+            nowhere if current is None else current,
+        )
+
+    def _check_pins(self) -> None:
+        queries = np.flatnonzero(self.pinned != NOWHERE)
+        if not len(queries):
+            return
+        loads = self.subscriptions.loads
+        held = np.bincount(self.pinned[queries], weights=loads[queries], minlength=len(self.fleet))
+        total, count = float(loads.sum()), len(self.subscriptions)
+        room = relaxed_bound(total, count, self.fleet) * self.fleet.shares
+        worst = int(np.argmax(held - room))
+        if held[worst] > room[worst] * (1 + ROUNDING):
+            raise InputError(
+                f"worker {worst} holds a load of at most {room[worst]:.6g}, "
+                f"its pinned queries need {held[worst]:.6g}; pin fewer or raise the slack"
+            )
+
+    def settled(self) -> Workers:
+        """Return where queries are before anything arrives: their pin, else where they run."""
+        return np.where(self.pinned != NOWHERE, self.pinned, self.current).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """The worker of every query, how many running queries were moved, and what was not had."""
+
+    workers: Workers
+    moved: int = 0
+    verdicts: tuple[Verdict, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workers", frozen(self.workers, np.int32))
+
+
+def relaxed_bound(total: float, count: float, fleet: Fleet) -> float:
+    """Return the bound of equation 4 as a total load, to be multiplied by a worker's share.
+
+    With n queries of unit load on k equal workers: share times it is
+    max(n / k + alpha, (1 + nu) n / k).
+
+    >>> relaxed_bound(1000, 1000, Fleet.of(10)) / 10, relaxed_bound(10000, 10000, Fleet.of(10)) / 10
+    (110.0, 1050.0)
+    """
+    mean = total / count if count else 0.0
+    active = int((fleet.capacities > 0).sum())
+    return max(total + fleet.absolute_slack * mean * active, (1 + fleet.slack) * total)
+
+
+def capacities(total: float, fleet: Fleet) -> Floats:
+    """Return the most load each worker may have offline: (1 + nu) of its share (equation 1)."""
+    return (1 + fleet.slack) * total * fleet.shares
+
+
+def recommended_absolute_slack(workers: int, slack: float, risk: float = 0.01) -> float:
+    """Return the largest useful alpha (appendix D): k / (2 nu) log(k / epsilon).
+
+    With it, balancing switches from absolute to relative no later than the moment from which
+    random placement would break the relative bound with probability at most `risk`.
+
+    Departures
+        Equation 11 prints log(1 / epsilon) and loses the k of the union bound before it.
+
+    >>> round(recommended_absolute_slack(100, 0.05))
+    9210
+    """
+    if workers < 1 or slack <= 0 or not 0 < risk < 1:
+        raise InputError(
+            "appendix D needs a worker, a positive slack and a risk between 0 and 1, "
+            f"got {workers}, {slack}, {risk}"
+        )
+    return float(workers / (2 * slack) * np.log(workers / risk))

@@ -1,0 +1,172 @@
+"""Local search on a whole placement: single groups of queries, and bundles that share a source.
+
+Moving one query rarely pays, because the others keep its sources where they are; so besides
+single groups the search moves bundles: all groups that read one source on one worker, together,
+to the worker where most of their sources flow already. Moves that neither gain nor lose are made
+now and then, and always when they even the load: that walk along plateaus finds most of the gain.
+
+A price on every query that is away from its present worker turns the same search into repair
+with few moves (what migration nets are to hypergraph partitioners).
+"""
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Indices
+from evenflow.planning.queries.hosts import slot_of
+from evenflow.planning.queries.problem import NOWHERE
+from evenflow.planning.queries.search import MOST_GROUPS, Search, enter, leave
+
+PLATEAU = 0.3
+
+
+@kernel
+def _gather(search: Search, source: int, worker: int) -> int:
+    """Bundle all groups that read a source on a worker; 0 if they are too many or one is fixed."""
+    if search.hosts.held[slot_of(search.hosts, source, worker)] > MOST_GROUPS:
+        return 0
+    count = 0
+    for at in range(search.start[source], search.start[source + 1]):
+        item = search.items[at]
+        if search.part[item] == worker:
+            if search.fixed[item]:
+                return 0
+            search.bundle[count] = item
+            count += 1
+    return count
+
+
+@kernel
+def _moved_by(search: Search, count: int, worker: int) -> int:
+    """Return how many more queries would be away from home with the bundle on the worker."""
+    more = 0
+    for at in range(count):
+        item = search.bundle[at]
+        home = search.home[item]
+        if home != NOWHERE:
+            away, was_away = home != worker, home != search.part[item]
+            more += search.groups.size[item] * (int(away) - int(was_away))
+    return more
+
+
+@kernel
+def _score(search: Search, count: int) -> tuple[float, int]:
+    """Note in `saved` what already flows to each other worker of the bundle's sources.
+
+    Return what would stay behind, because other groups on the worker need it, and how many
+    workers are listed in `touched`. Moving saves (all - staying) and pays (all - saved there).
+    """
+    groups, hosts = search.groups, search.hosts
+    worker = search.part[search.bundle[0]]
+    distinct, seen = 0, 0
+    for at in range(count):
+        item = search.bundle[at]
+        for pin in range(groups.starts[item], groups.starts[item + 1]):
+            source = groups.sources[pin]
+            if search.times[source] == 0:
+                search.union[distinct] = source
+                distinct += 1
+            search.times[source] += 1
+    staying = 0.0
+    for at in range(distinct):
+        source = search.union[at]
+        rate = search.rates[source]
+        begin = hosts.start[source]
+        for slot in range(begin, begin + hosts.used[source]):
+            other = hosts.worker[slot]
+            if other == worker:
+                staying += rate * (hosts.held[slot] > search.times[source])
+                continue
+            if search.saved[other] == 0.0:
+                search.touched[seen] = other
+                seen += 1
+            search.saved[other] += rate
+        search.times[source] = 0
+    return staying, seen
+
+
+@kernel
+def _best_target(search: Search, count: int, price: float, budget: int) -> tuple[float, int, float]:
+    """Return the gain of the bundle's best move, where to, and the bundle's load.
+
+    The gain counts the traffic saved, and the price of each query more away from home. Only a
+    crowded worker sends a bundle to one where nothing of it flows.
+    """
+    worker, weight = search.part[search.bundle[0]], 0.0
+    for at in range(count):
+        weight += search.weight[search.bundle[at]]
+    staying, seen = _score(search, count)
+    best, most = NOWHERE, -np.inf
+    for at in range(seen):
+        other = search.touched[at]
+        gain = search.saved[other] - staying
+        search.saved[other] = 0.0
+        if search.load[other] + weight > search.room[other]:
+            continue
+        if price > 0.0 or budget >= 0:
+            more = _moved_by(search, count, other)
+            if budget >= 0 and more > 0 and search.moved[0] + more > budget:
+                continue
+            gain -= price * more
+        if gain > most or (gain == most and search.load[other] < search.load[best]):
+            best, most = other, gain
+    if best == NOWHERE and search.load[worker] > search.room[worker]:
+        other = _roomiest(search)
+        more = _moved_by(search, count, other)
+        affordable = budget < 0 or more <= 0 or search.moved[0] + more <= budget
+        if affordable and search.load[other] + weight <= search.room[other]:
+            best, most = other, -staying - price * more
+    return most, best, weight
+
+
+@kernel
+def _roomiest(search: Search) -> int:
+    """Return the worker with the most room left."""
+    best = 0
+    for worker in range(len(search.load)):
+        if search.room[worker] - search.load[worker] > search.room[best] - search.load[best]:
+            best = worker
+    return best
+
+
+@kernel
+def sweep(
+    search: Search, order: Indices, price: float, budget: int, rng: np.random.Generator
+) -> float:
+    """Try to move every group and one bundle of every source once; return what was gained.
+
+    `order` lists groups as g and sources as -s - 1. A negative budget means any number of moves.
+    """
+    gained = 0.0
+    for entry in order:
+        if entry >= 0:
+            count = 0 if search.fixed[entry] else 1
+            search.bundle[0] = entry
+        else:
+            source = -entry - 1
+            groups = search.start[source + 1] - search.start[source]
+            if groups == 0:
+                continue
+            one = search.items[search.start[source] + int(rng.random() * groups)]
+            count = _gather(search, source, search.part[one])
+        if count == 0:
+            continue
+        gain, target, weight = _best_target(search, count, price, budget)
+        if target == NOWHERE:
+            continue
+        worker = search.part[search.bundle[0]]
+        eases = search.load[target] + weight < search.load[worker]
+        crowded = search.load[worker] > search.room[worker]
+        flat = abs(gain) <= 1e-12 and (eases or rng.random() < PLATEAU)
+        if gain > 1e-12 or flat or (crowded and eases):
+            for at in range(count):
+                leave(search, search.bundle[at])
+                enter(search, search.bundle[at], target)
+            gained += gain
+    return gained
+
+
+def sweep_order(search: Search, rng: np.random.Generator) -> Indices:
+    """Return all groups in random order, then all sources in random order."""
+    groups = rng.permutation(len(search.groups.size))
+    return np.concatenate((groups, -rng.permutation(len(search.rates)) - 1)).astype(np.int64)

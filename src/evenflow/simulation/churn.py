@@ -1,0 +1,165 @@
+"""Queries and workers that come and go (herding-small-queries, section 6.1.2).
+
+Each step: queries whose life is over depart; every gamma steps a worker is added or a random one
+is lost, with equal chance, and the queries of a lost worker are placed again as if they arrived;
+then a Poisson number of queries arrives, each with a life drawn from an exponential or a Pareto
+distribution. The replication factor is over the sources of live queries.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model.arrays import Floats, Indices
+from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries import NOWHERE, Fleet, Online, Problem, departure
+
+Rule = Callable[[Problem, np.random.Generator], Online]
+PARETO_SHAPE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """How queries and workers come and go; times in steps.
+
+    fleet_every  gamma: steps between events of the fleet, or None for a fixed fleet
+    """
+
+    mean_life: float
+    lives: Literal["exponential", "pareto"] = "exponential"
+    arrivals_per_step: float = 1.0
+    fleet_every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mean_life <= 0 or self.arrivals_per_step <= 0:
+            raise InputError("the mean life and the arrivals per step must be positive")
+        if self.fleet_every is not None and self.fleet_every < 1:
+            raise InputError(f"fleet events need at least 1 step, got {self.fleet_every}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The placement at one moment."""
+
+    step: int
+    live_queries: int
+    workers: int
+    traffic: float
+    replication_factor: float
+    max_over_mean_load: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What happened, readable by people, and samples of the placement at even distances."""
+
+    lines: tuple[str, ...]
+    samples: tuple[Sample, ...]
+    moved_queries: int = 0
+    over_bound: int = 0
+    final: Online | None = field(default=None, repr=False)
+
+    def replication_factor(self) -> float:
+        """Return the mean over the second half, when the number of live queries is steady."""
+        factors = [sample.replication_factor for sample in self.samples[len(self.samples) // 2 :]]
+        return float(np.mean(factors))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def draw_lives(count: int, churn: Churn, rng: np.random.Generator) -> Floats:
+    """Draw how many steps each query lives, at least one."""
+    if churn.lives == "exponential":
+        lives = rng.exponential(churn.mean_life, count)
+    else:
+        lives = (1 + rng.pareto(PARETO_SHAPE, count)) * churn.mean_life
+        lives *= (PARETO_SHAPE - 1) / PARETO_SHAPE
+    return np.maximum(lives, 1.0)
+
+
+def simulate(  # noqa: PLR0917
+    rule: Rule,
+    subscriptions: Subscriptions,
+    fleet: Fleet,
+    churn: Churn,
+    seed: int,
+    samples: int = 20,
+) -> History:
+    """Let all queries arrive, and depart, under a rule. One seed replays a run exactly."""
+    rng = np.random.default_rng(seed)
+    order, keys = _query_events(len(subscriptions), churn, rng)
+    last = int(keys[-1]) // 2
+    moments = np.linspace(last / samples, last, samples).astype(np.int64)
+    changes = np.arange(churn.fleet_every or last + 1, last, churn.fleet_every or last + 1)
+    capacities = np.concatenate((fleet.capacities, np.zeros(len(changes))))
+    fleet = Fleet(capacities, fleet.slack, fleet.absolute_slack)
+    online = rule(Problem.of(subscriptions, fleet), rng)
+    lines = [f"seed {seed}: {len(subscriptions)} queries, {churn}"]
+    taken: list[Sample] = []
+    done = 0
+    stops = [(2 * int(step) + 1, 0) for step in changes] + [(2 * int(m) + 2, 1) for m in moments]
+    for key, is_sample in sorted(stops):
+        upto = int(np.searchsorted(keys, key))
+        online.run(order[done:upto])
+        done = upto
+        if is_sample:
+            taken.append(_sample(online, fleet, key // 2 - 1))
+        else:
+            fleet, line = _change(online, fleet, rng)
+            lines.append(f"step {key // 2}: {line}")
+    lines += [str(sample) for sample in taken]
+    return History(tuple(lines), tuple(taken), online.moves(), int(online.over.sum()), online)
+
+
+def _query_events(count: int, churn: Churn, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Return arrivals and departures in order, and their keys: 2 step, and 1 more for arrivals."""
+    arrivals: list[int] = []
+    step = 0
+    while len(arrivals) < count:
+        per_step = rng.poisson(churn.arrivals_per_step, 4096)
+        arrivals.extend(np.repeat(np.arange(step, step + 4096), per_step).tolist())
+        step += 4096
+    arrived = np.array(arrivals[:count], dtype=np.int64)
+    departs = arrived + np.ceil(draw_lives(count, churn, rng)).astype(np.int64)
+    leaving = np.flatnonzero(departs <= arrived[-1])
+    events = np.concatenate((np.arange(count), departure(leaving)))
+    keys = np.concatenate((2 * arrived + 1, 2 * departs[leaving]))
+    order = np.argsort(keys, kind="stable")
+    return events[order], keys[order]
+
+
+def _change(online: Online, fleet: Fleet, rng: np.random.Generator) -> tuple[Fleet, str]:
+    """Add a worker or lose a random one; the last worker is never lost."""
+    capacities = fleet.capacities.copy()
+    active = np.flatnonzero(capacities > 0)
+    if rng.random() < 0.5 or len(active) == 1:
+        worker = int(active.max()) + 1
+        capacities[worker] = capacities[active[0]]
+        what = f"worker {worker} added"
+    else:
+        worker = int(rng.choice(active))
+        capacities[worker] = 0.0
+        what = f"worker {worker} lost"
+    changed = Fleet(capacities, fleet.slack, fleet.absolute_slack)
+    replaced = online.set_fleet(changed)
+    return changed, f"{what}, {len(replaced)} queries placed again"
+
+
+def _sample(online: Online, fleet: Fleet, step: int) -> Sample:
+    state = online.state
+    active = fleet.capacities > 0
+    levels = state.load[active] / fleet.shares[active]
+    rates = float(state.rates[state.live > 0].sum())
+    total = float(state.load.sum())
+    return Sample(
+        step,
+        int((state.worker != NOWHERE).sum()),
+        int(active.sum()),
+        float(state.traffic.sum()),
+        float(state.traffic.sum()) / rates if rates else 1.0,
+        float(levels.max()) / total if total else 1.0,
+    )

@@ -1,0 +1,99 @@
+"""partition and repair: true books, budgets and pins kept, no need of the solver."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.planning.queries.examples import problems
+
+from evenflow.planning.queries import NOWHERE, Problem, assess, plan_queries
+from evenflow.planning.queries.cost import traffic, worker_loads
+from evenflow.planning.queries.expand import expand
+from evenflow.planning.queries.kahypar import SolverMissing, kahypar
+from evenflow.planning.queries.search import (
+    fill,
+    place_groups,
+    queries_to_workers,
+    search_traffic,
+    start_search,
+)
+from evenflow.planning.queries.sweep import sweep, sweep_order
+from evenflow.simulation.subscriptions import random_subscriptions
+
+
+@settings(max_examples=60)
+@given(problem=problems(), price=st.sampled_from([0.0, 0.3, 2.0]), budget=st.integers(-1, 6))
+def test_the_search_keeps_true_books(problem: Problem, price: float, budget: int) -> None:
+    search = start_search(problem)
+    heads = search.groups.members[search.groups.first[:-1]]
+    place_groups(search, problem.settled()[heads])
+    expand(search)
+    fill(search)
+    moved_before = int(search.moved[0])
+    rng = np.random.default_rng(0)
+    before, within = search_traffic(search), (search.load <= search.room).all()
+    gained = sweep(search, sweep_order(search, rng), price, budget, rng)
+    workers = queries_to_workers(search)
+    count = len(problem.fleet)
+    assert search_traffic(search) == pytest.approx(traffic(problem.subscriptions, workers, count))
+    assert np.allclose(search.load, worker_loads(problem.subscriptions, workers, count))
+    away = (problem.current != NOWHERE) & (problem.current != workers)
+    assert search.moved[0] == away.sum()
+    spent = before - search_traffic(search) - price * (search.moved[0] - moved_before)
+    assert gained == pytest.approx(spent)
+    if within:
+        assert gained >= -1e-9
+        assert (search.load <= search.room).all()
+    if budget >= 0:
+        assert search.moved[0] <= max(budget, moved_before)
+
+
+def drifted() -> Problem:
+    given_ = random_subscriptions(3_000, 2.0, 2, np.random.default_rng(2))
+    problem = Problem.of(given_, 10)
+    placed = plan_queries(problem, "leastcost", np.random.default_rng(0))
+    return Problem.of(given_, 10, current=placed.workers)
+
+
+def test_repair_spends_its_budget_on_the_best_moves() -> None:
+    """More moves never cost traffic, the first ones save most, and the budget holds."""
+    problem = drifted()
+    costs = []
+    for moves in (0, 50, 150, 3_000):
+        placement = plan_queries(problem, "repair", np.random.default_rng(0), moves)
+        assert (placement.workers != problem.current).sum() == placement.moved <= moves
+        costs.append(assess(problem, placement, online=False).traffic)
+    assert costs[0] > costs[1] > costs[2] > costs[3]
+    assert (costs[0] - costs[1]) / 50 > (costs[1] - costs[2]) / 100
+
+
+def test_repair_places_arrivals_and_lightens_crowded_workers() -> None:
+    given_ = random_subscriptions(600, 2.0, 2, np.random.default_rng(2))
+    current = np.zeros(600, dtype=np.int32)
+    current[500:] = NOWHERE
+    problem = Problem.of(given_, 4, current=current)
+    placement = plan_queries(problem, "repair", np.random.default_rng(0))
+    assert assess(problem, placement, online=False).feasible
+
+
+def test_mt_kahypar_agrees_on_the_objective() -> None:
+    pytest.importorskip("mtkahypar")
+    problem = drifted()
+    search = kahypar(problem, seed=1)
+    workers = queries_to_workers(search)
+    assert search_traffic(search) == pytest.approx(traffic(problem.subscriptions, workers, 10))
+    figures = assess(problem, plan_queries(problem, "partition", np.random.default_rng(0)),
+                     online=False)  # fmt: skip
+    assert figures.traffic <= 1.05 * search_traffic(search)
+
+
+def test_without_the_solver_everything_of_ours_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mtkahypar", None)
+    problem = drifted()
+    with pytest.raises(SolverMissing):
+        kahypar(problem, seed=1)
+    for algorithm in ("partition", "repair"):
+        placement = plan_queries(problem, algorithm, np.random.default_rng(0))
+        assert assess(problem, placement, online=False).feasible

@@ -1,0 +1,66 @@
+import functools
+
+import numpy as np
+import pytest
+
+from evenflow.errors import InputError
+from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, traffic
+from evenflow.planning.queries.herd import herd
+from evenflow.simulation.churn import Churn, Rule, draw_lives, simulate
+from evenflow.simulation.subscriptions import random_subscriptions
+
+QUERIES = random_subscriptions(4_000, 2.0, 2, np.random.default_rng(4))
+CHURN = Churn(mean_life=800.0, fleet_every=150)
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_books_stay_true_under_churn(name: str) -> None:
+    history = simulate(ONLINE[name], QUERIES, Fleet.of(10), CHURN, seed=1)
+    assert history.final is not None
+    state = history.final.state
+    assert state.traffic.sum() == pytest.approx(traffic(QUERIES, state.worker, len(state.load)))
+    live = (state.worker != NOWHERE).sum()
+    assert history.samples[-1].live_queries == live == state.totals[1]
+    assert 1.0 <= history.replication_factor() <= max(s.workers for s in history.samples)
+    assert history.over_bound == 0, str(history)
+
+
+def test_one_seed_replays_a_run() -> None:
+    first, again, other = (
+        simulate(ONLINE["onrand"], QUERIES, Fleet.of(10), CHURN, seed=seed) for seed in (7, 7, 8)
+    )
+    assert str(first) == str(again) != str(other)
+
+
+def test_the_history_says_what_happened() -> None:
+    history = simulate(ONLINE["leastcost"], QUERIES, Fleet.of(10), CHURN, seed=1)
+    assert history.lines[0].startswith("seed 1: 4000 queries")
+    assert any("lost" in line and "placed again" in line for line in history.lines)
+    assert any("added" in line for line in history.lines)
+
+
+def test_herd_beats_leastcost_under_churn_and_moves_help() -> None:
+    queries = random_subscriptions(60_000, 2.0, 2, np.random.default_rng(4))
+    churn = Churn(mean_life=15_000.0)
+    rules: dict[str, Rule] = {
+        "leastcost": ONLINE["leastcost"],
+        "herd": herd,
+        "moving": functools.partial(herd, max_moves=6_000),
+    }
+    runs = {n: simulate(rule, queries, Fleet.of(50), churn, seed=2) for n, rule in rules.items()}
+    factor = {name: run.replication_factor() for name, run in runs.items()}
+    assert factor["herd"] < 0.97 * factor["leastcost"]
+    assert factor["moving"] < 0.97 * factor["herd"]
+    assert 0 < runs["moving"].moved_queries <= 6_000
+
+
+@pytest.mark.parametrize("lives", ["exponential", "pareto"])
+def test_lives_have_the_mean_asked_for(lives: str) -> None:
+    churn = Churn(1000.0, lives)  # type: ignore[arg-type]
+    drawn = draw_lives(400_000, churn, np.random.default_rng(1))
+    assert drawn.mean() == pytest.approx(1000.0, rel=0.05)
+
+
+def test_churn_that_makes_no_sense() -> None:
+    with pytest.raises(InputError, match="mean life"):
+        Churn(0.0)
