@@ -40,9 +40,12 @@ from evenflow.planning.operators.traffic import Traffic
 PROPOSALS = 5_000  # for each operator
 GROUP_PROPOSALS = 1_000  # likewise, to share operators out to groups of workers
 FARTHEST = 64  # workers among which a dynamic plan moves
-RUNS_FOR, MAX_RUNS = 600, 8  # few operators are annealed 600 / operators times, the best is kept
+MAX_RUNS = 8
 DESCENT = 1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
-HOT, COLD = 1e-1, 1e-3  # temperatures, in mean squared lengths of an operator's vector
+FEW = 600  # operators: so few are annealed up to 600 / operators times, the best plan is kept
+# Hottest and coldest temperature, in mean squared lengths of an operator's vector: many operators
+# leave finer differences to settle, and less time for each at high temperatures.
+HEAT_OF_FEW, HEAT_OF_MANY = (1e-1, 1e-3), (3e-2, 3e-5)
 
 
 def vectors_of(snapshot: OperatorSnapshot, capacity: float = 1.0) -> Floats:
@@ -78,7 +81,7 @@ def static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Ge
         return placement
     found = [
         _annealed(vectors, free, placement.copy(), workers, config.traffic, rng)
-        for _ in range(min(max(RUNS_FOR // len(free), 1), MAX_RUNS))
+        for _ in range(min(max(FEW // len(free), 1), MAX_RUNS))
     ]
     return min(found, key=lambda pair: pair[0])[1]
 
@@ -131,8 +134,9 @@ def _anneal(
 ) -> None:
     """Anneal at temperatures that suit the operators; `placement` is changed in place."""
     scale = float((vectors**2).sum(axis=1).mean() * shares.mean()) or 1.0
+    hot, cold = HEAT_OF_FEW if len(free) <= FEW else HEAT_OF_MANY
     anneal(
-        proposals * len(free), HOT * scale, COLD * scale, lot(rng), vectors, free, placement,
+        proposals * len(free), hot * scale, cold * scale, lot(rng), vectors, free, placement,
         shares, shipping, *parts,
     )  # fmt: skip
 
