@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import plan_keys
+from evenflow.cli import plan_keys, plan_operators, simulate_operators
 from evenflow.cli.output import fail
 from evenflow.errors import InputError
 
@@ -32,6 +32,10 @@ app = typer.Typer(
 plan = typer.Typer(no_args_is_help=True, help="Plan from files; changes nothing that runs.")
 app.add_typer(plan, name="plan")
 plan.command("keys")(plan_keys.keys)
+plan.command("operators")(plan_operators.operators)
+simulate = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing really runs.")
+app.add_typer(simulate, name="simulate")
+simulate.command("operators")(simulate_operators.operators)
 
 
 def _version(asked: bool) -> None:

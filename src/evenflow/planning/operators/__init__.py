@@ -1,0 +1,1 @@
+"""Operator-level planning by load correlation (borealis-load-distribution)."""
