@@ -28,9 +28,7 @@ def operators(
         str | None, typer.Option(help="Planner applied once, after the warm-up.")
     ] = None,
     rebalance: Annotated[str | None, typer.Option(help="Planner applied every second.")] = None,
-    seconds: Annotated[
-        float, typer.Option(help="Simulated seconds after a warm-up of 20.")
-    ] = 200.0,
+    seconds: Annotated[float, typer.Option(help="Simulated seconds after 20 of warm-up.")] = 200.0,
     seeds: Annotated[int, typer.Option(help="Number of runs, with seeds 0, 1, ...")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

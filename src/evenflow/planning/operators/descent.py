@@ -5,14 +5,14 @@ Operator o is a vector v_o, worker i the sum V_i of its operators, and the objec
     sum_i |V_i|^2  +  sum of price[o] over operators away from home  +  price of shipped sources.
 
 Moving o from i to j changes the first term by 2 (v_o . V_j - v_o . V_i + |v_o|^2); swapping o with
-p on j by the sum of the two moves less 4 v_o . v_p. With all products v_o . V_i kept, a change is
-judged in constant time, and a swap needs v_o . v_p only where the rest makes it promising.
+p on j by the sum of the two moves less 4 v_o . v_p. With all products v_o . V_i kept (`dots`), a
+change is judged in constant time, and a swap needs v_o . v_p only where the rest is promising.
 """
 
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices, Workers
+from evenflow.model.arrays import Floats, Indices, Workers
 
 ROUNDING = 1e-12  # changes smaller than this part of the objective are no gain
 
@@ -85,12 +85,13 @@ def away_change(price: Floats, home: Workers, operator: int, here: int, there: i
 @kernel
 def best_change(
     o: int,
+    targets: Indices,
+    partners: Indices,
     vectors: Floats,
     squares: Floats,
     dots: Floats,
     price: Floats,
     home: Workers,
-    movable: Bools,
     placement: Workers,
     shipping: float,
     starts: Indices,
@@ -98,28 +99,29 @@ def best_change(
     rates: Floats,
     readers: Indices,
 ) -> tuple[float, int, int]:
-    """Return the best change of one operator: (change, worker, partner or -1 for a move)."""
+    """Return the best move to some targets or swap with some partners.
+
+    As (change of the objective, worker, partner or -1 for a move); (0, -1, -1) if none gains.
+    """
     here = placement[o]
     best, to, partner = 0.0, -1, -1
-    for j in range(dots.shape[1]):
+    leaving = 2 * (squares[o] - dots[o, here])
+    for j in targets:
         if j == here:
             continue
-        change = 2 * (dots[o, j] - dots[o, here] + squares[o])
-        change += away_change(price, home, o, here, j)
-        if change < best or shipping > 0.0:
-            if shipping > 0.0:
-                change += shipping * shipping_change(o, here, j, starts, reads, rates, readers)
-            if change < best:
-                best, to, partner = change, j, -1
-    for p in range(len(placement)):
+        change = leaving + 2 * dots[o, j] + away_change(price, home, o, here, j)
+        if shipping > 0.0:
+            change += shipping * shipping_change(o, here, j, starts, reads, rates, readers)
+        if change < best:
+            best, to, partner = change, j, -1
+    for p in partners:
         j = placement[p]
-        if j == here or not movable[p]:
+        if j == here:
             continue
-        change = 2 * (dots[o, j] - dots[o, here] + squares[o])
-        change += 2 * (dots[p, here] - dots[p, j] + squares[p])
+        change = leaving + 2 * dots[o, j] + 2 * (dots[p, here] - dots[p, j] + squares[p])
         change += away_change(price, home, o, here, j) + away_change(price, home, p, j, here)
-        if shipping == 0.0 and change - 4 * np.sqrt(squares[o] * squares[p]) >= best:
-            continue
+        if shipping == 0.0 and change - 2 * (squares[o] + squares[p]) >= best:
+            continue  # 2 v_o . v_p is never above |v_o|^2 + |v_p|^2
         product = 0.0
         for t in range(vectors.shape[1]):
             product += vectors[o, t] * vectors[p, t]
@@ -137,7 +139,6 @@ def apply_change(
     to: int,
     partner: int,
     vectors: Floats,
-    totals: Floats,
     dots: Floats,
     placement: Workers,
     starts: Indices,
@@ -153,8 +154,6 @@ def apply_change(
         step -= vectors[partner]
         placement[partner] = here
         ship(partner, to, here, starts, reads, readers)
-    totals[here] -= step
-    totals[to] += step
     for other in range(len(placement)):
         product = 0.0
         for t in range(len(step)):
@@ -165,68 +164,76 @@ def apply_change(
 
 @kernel
 def descend(
-    steepest: bool,
     max_moved: int,
     vectors: Floats,
+    dots: Floats,
     price: Floats,
     home: Workers,
-    movable: Bools,
+    free: Indices,
     placement: Workers,
-    workers: int,
     shipping: float,
     starts: Indices,
     reads: Indices,
     rates: Floats,
     readers: Indices,
 ) -> None:
-    """Apply changes until none gains, or `max_moved` operators are away; in place.
+    """Apply the best change again and again until none gains; `placement` changes in place.
 
-    Steepest takes the best change of all each time; otherwise each operator in turn takes its
-    best, which needs many more changes and far less time.
+    `free` lists the movable operators; no change is made that leaves more than `max_moved` of them
+    away from home. The best change of each operator is remembered: after a change between two
+    workers only what involves these two is judged anew. Where that was an operator's best, the
+    old value still bounds the others from below, and they are judged when it comes up.
     """
-    count = len(placement)
-    totals = np.zeros((workers, vectors.shape[1]))
+    count, workers = dots.shape
     squares = np.zeros(count)
     for o in range(count):
-        totals[placement[o]] += vectors[o]
         squares[o] = (vectors[o] ** 2).sum()
-    dots = vectors @ totals.T
-    least = -ROUNDING * max((totals**2).sum(), 1e-300)
+    least = -ROUNDING * max(squares.sum(), 1e-300)
+    everywhere = np.arange(workers)
+    changes = np.zeros(count)
+    to = np.full(count, -1)
+    partner = np.full(count, -1)
+    stale = np.zeros(count, dtype=np.bool_)
     away = 0
-    for o in range(count):
+    for o in free:
         away += home[o] >= 0 and placement[o] != home[o]
+        changes[o], to[o], partner[o] = best_change(
+            o, everywhere, free, vectors, squares, dots, price, home, placement,
+            shipping, starts, reads, rates, readers,
+        )  # fmt: skip
     while True:
-        best, which, to, partner, gained = least, -1, -1, -1, False
-        for o in range(count):
-            if not movable[o]:
-                continue
-            change, target, other = best_change(
-                o, vectors, squares, dots, price, home, movable, placement,
+        best, which, after = least, -1, away
+        for o in free:
+            if changes[o] < best:
+                then = away + _away(home, o, placement[o], to[o])
+                if partner[o] >= 0:
+                    then += _away(home, partner[o], to[o], placement[o])
+                if then <= max_moved or then <= away:
+                    best, which, after = changes[o], o, then
+        if which < 0:
+            return
+        if stale[which]:
+            stale[which] = False
+            changes[which], to[which], partner[which] = best_change(
+                which, everywhere, free, vectors, squares, dots, price, home, placement,
                 shipping, starts, reads, rates, readers,
             )  # fmt: skip
-            if change >= best:
-                continue
-            after = away + _away(home, o, placement[o], target)
-            if other >= 0:
-                after += _away(home, other, target, placement[o])
-            if after > max_moved and after > away:
-                continue
-            if steepest:
-                best, which, to, partner = change, o, target, other
-            else:
-                apply_change(
-                    o, target, other, vectors, totals, dots, placement, starts, reads, readers
-                )
-                away, gained = after, True
-        if which >= 0:
-            away += _away(home, which, placement[which], to)
-            if partner >= 0:
-                away += _away(home, partner, to, placement[which])
-            apply_change(
-                which, to, partner, vectors, totals, dots, placement, starts, reads, readers
-            )
-        elif not gained:
-            return
+            continue
+        one, two, away = np.int64(placement[which]), to[which], after
+        apply_change(which, two, partner[which], vectors, dots, placement, starts, reads, readers)
+        touched = np.array([one, two])
+        inside = free[(placement[free] == one) | (placement[free] == two)]
+        for o in free:
+            moved = np.int64(placement[o]) in (one, two)
+            change, target, other = best_change(
+                o, everywhere if moved else touched, free if moved else inside,
+                vectors, squares, dots, price, home, placement,
+                shipping, starts, reads, rates, readers,
+            )  # fmt: skip
+            if moved or change < changes[o]:
+                changes[o], to[o], partner[o], stale[o] = change, target, other, False
+            elif to[o] in (one, two):
+                stale[o] = True
 
 
 @kernel

@@ -31,7 +31,8 @@ def drawn(state: Hashes) -> np.uint64:
 @kernel
 def below(state: Hashes, bound: int) -> int:
     """Draw an integer in 0..bound-1 (bound below 2^32)."""
-    return int(((drawn(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+    word = ((drawn(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)
+    return int(np.int64(word))
 
 
 @kernel

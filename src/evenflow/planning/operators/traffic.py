@@ -49,6 +49,11 @@ class Traffic:
         flat = np.array([source for sources in sets for source in sources], dtype=np.int64)
         return cls(starts, flat, np.asarray(rates, dtype=np.float64), price)
 
+    def part(self, operators: Indices) -> "Traffic":
+        """Return the traffic of some operators, in the order given."""
+        reads = [self.reads[self.starts[o] : self.starts[o + 1]].tolist() for o in operators]
+        return Traffic.of(reads, self.rates, self.price)
+
     def readers(self, placement: Workers, workers: int) -> Indices:
         """Return how many operators on each worker (row) read each source (column)."""
         counts = np.zeros((workers, len(self.rates)), dtype=np.int64)

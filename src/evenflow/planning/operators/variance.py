@@ -9,11 +9,13 @@ that is, a balanced partition of vectors with k + 1 entries, whose lower bound i
 means and low variance have to fall together: evening the means alone raises latency again.
 
 *Static* (no operator runs yet): heaviest first onto the least loaded worker, simulated annealing
-(Kirkpatrick, Gelatt and Vecchi 1983) over random moves and swaps, and descent to a plan that no
-single move or swap can better. A proposal costs O(k), whatever the number of workers.
+(Kirkpatrick, Gelatt and Vecchi 1983) over random moves and swaps, and, up to 1,000 operators,
+descent to a plan that no single move or swap can better. A proposal costs O(k), whatever the
+number of workers.
 
 *Dynamic* (operators run): best move or swap first from the running plan, each of which must gain
 more than `move_price` times the load it moves, until `max_moves` operators are away from home.
+In large clusters only the 64 workers farthest from the mean take part.
 
 With `traffic` given, both also pay its price for every source shipped to every worker, which
 weighs herding (herding-small-queries) against correlation.
@@ -30,12 +32,15 @@ from evenflow.planning.operators.descent import (
     swap_shipping_change,
 )
 from evenflow.planning.operators.lot import below, fraction, lot
-from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.spread_by import spread_by
 from evenflow.planning.operators.statistics import centred
 from evenflow.planning.operators.traffic import Traffic
 
 PROPOSALS = 5_000  # for each operator
+GROUP_PROPOSALS = 1_000  # likewise, to share operators out to groups of workers
+FARTHEST = 64  # workers among which a dynamic plan moves
+DESCENT = 1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
 HOT, COLD = 3e-2, 1e-4  # temperatures, in mean squared lengths of an operator's vector
 
 
@@ -64,25 +69,52 @@ def variance(
 
 def static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator) -> Workers:
     """Place all movable operators anew, wherever they run."""
+    placement, workers = snapshot.placement.copy(), snapshot.workers
     vectors, movable = vectors_of(snapshot, config.capacity), snapshot.series.movable.copy()
-    placement = snapshot.placement.copy()
-    spread_by(snapshot.load, snapshot.load, movable, placement, snapshot.workers)
+    spread_by(snapshot.load, snapshot.load, movable, placement, workers)
     free = np.flatnonzero(movable)
-    if snapshot.workers == 1 or not len(free):
+    if workers == 1 or not len(free):
         return placement
-    shipping, parts = _shipping(config.traffic, placement, snapshot.workers)
-    scale = float((vectors**2).sum(axis=1).mean())
-    anneal(
-        PROPOSALS * len(free), HOT * scale, COLD * scale, lot(rng), vectors, free, placement,
-        snapshot.workers, shipping, *parts,
-    )  # fmt: skip
-    nowhere = np.full(len(placement), -1, dtype=np.int32)
-    free_price = np.zeros(len(placement))
-    descend(
-        False, len(placement), vectors, free_price, nowhere, movable, placement,
-        snapshot.workers, shipping, *parts,
-    )  # fmt: skip
+    shipping, parts = _shipping(config.traffic, placement, workers)
+    _anneal(PROPOSALS, vectors, free, placement, np.ones(workers), rng, shipping, parts)
+    if len(free) <= DESCENT:
+        nowhere, nothing = np.full(len(placement), NEW, dtype=np.int32), np.zeros(len(placement))
+        dots = _products(vectors, placement, workers)
+        descend(len(free), vectors, dots, nothing, nowhere, free, placement, shipping, *parts)
     return placement
+
+
+def shared_out(snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Generator) -> Workers:
+    """Share new operators out to groups of workers, evenly by size and with low variance.
+
+    The snapshot's workers are the groups; operators that run stay in theirs.
+    """
+    owner, load = snapshot.placement.copy(), snapshot.load
+    spread_by(load, load, snapshot.is_new, owner, snapshot.workers)
+    free = np.flatnonzero(snapshot.is_new)
+    if snapshot.workers > 1 and len(free):
+        shipping, parts = _shipping(None, owner, snapshot.workers)
+        vectors = vectors_of(snapshot)
+        _anneal(GROUP_PROPOSALS, vectors, free, owner, 1.0 / sizes, rng, shipping, parts)
+    return owner
+
+
+def _anneal(
+    proposals: int,
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    shares: Floats,
+    rng: np.random.Generator,
+    shipping: float,
+    parts: tuple[Indices, Indices, Floats, Indices],
+) -> None:
+    """Anneal at temperatures that suit the operators; `placement` is changed in place."""
+    scale = float((vectors**2).sum(axis=1).mean() * shares.mean()) or 1.0
+    anneal(
+        proposals * len(free), HOT * scale, COLD * scale, lot(rng), vectors, free, placement,
+        shares, shipping, *parts,
+    )  # fmt: skip
 
 
 def dynamic(
@@ -90,18 +122,39 @@ def dynamic(
 ) -> Workers:
     """Improve on the running plan; operators that run nowhere yet are placed on the way."""
     del rng  # nothing is left to chance
-    vectors, movable = vectors_of(snapshot, config.capacity), snapshot.series.movable.copy()
     placement = snapshot.placement.copy()
     spread_by(snapshot.load, snapshot.load, snapshot.is_new, placement, snapshot.workers)
-    if snapshot.workers == 1:
-        return placement
-    shipping, parts = _shipping(config.traffic, placement, snapshot.workers)
-    price = config.move_price * snapshot.load / config.capacity
-    descend(
-        True, config.max_moves, vectors, price, snapshot.placement.copy(), movable, placement,
-        snapshot.workers, shipping, *parts,
-    )  # fmt: skip
+    vectors = vectors_of(snapshot, config.capacity)
+    workers = _farthest(vectors, placement, snapshot.workers)
+    number = np.full(snapshot.workers, NEW, dtype=np.int32)
+    number[workers] = np.arange(len(workers))
+    here = np.flatnonzero(number[placement] >= 0)
+    inside = number[placement[here]]
+    home = np.where(snapshot.is_new[here], NEW, inside).astype(np.int32)
+    traffic = None if config.traffic is None else config.traffic.part(here)
+    shipping, parts = _shipping(traffic, inside, len(workers))
+    price = config.move_price * snapshot.load[here] / config.capacity
+    dots = _products(vectors[here], inside, len(workers))
+    free = np.flatnonzero(snapshot.series.movable[here])
+    descend(config.max_moves, vectors[here], dots, price, home, free, inside, shipping, *parts)
+    placement[here] = workers[inside]
     return placement
+
+
+def _farthest(vectors: Floats, placement: Workers, workers: int) -> Indices:
+    """Return the workers farthest from the mean: the few moves of a plan concern no others."""
+    totals = np.zeros((workers, vectors.shape[1]))
+    np.add.at(totals, placement, vectors)
+    distance = ((totals - totals.mean(axis=0)) ** 2).sum(axis=1)
+    return np.sort(np.argsort(-distance, kind="stable")[:FARTHEST])
+
+
+def _products(vectors: Floats, placement: Workers, workers: int) -> Floats:
+    """Return v_o . V_i of all operators and workers."""
+    totals = np.zeros((workers, vectors.shape[1]))
+    np.add.at(totals, placement, vectors)
+    products: Floats = vectors @ totals.T
+    return products
 
 
 def _shipping(
@@ -127,15 +180,18 @@ def anneal(
     vectors: Floats,
     free: Indices,
     placement: Workers,
-    workers: int,
+    shares: Floats,
     shipping: float,
     starts: Indices,
     reads: Indices,
     rates: Floats,
     readers: Indices,
 ) -> None:
-    """Propose random moves (one in four) and swaps while it cools; `placement` changes."""
-    width = vectors.shape[1]
+    """Propose random moves (one in four) and swaps while it cools; `placement` changes.
+
+    The objective is sum_i shares[i] |V_i|^2: a group of two workers has a share of a half.
+    """
+    width, workers = vectors.shape[1], len(shares)
     totals = np.zeros((workers, width))
     for o in range(len(placement)):
         totals[placement[o]] += vectors[o]
@@ -155,8 +211,8 @@ def anneal(
         change = 0.0
         for t in range(width):
             step[t] = vectors[o, t] - (vectors[p, t] if p >= 0 else 0.0)
-            change += step[t] * (totals[to, t] - totals[here, t] + step[t])
-        change *= 2
+            change += shares[to] * step[t] * (2 * totals[to, t] + step[t])
+            change -= shares[here] * step[t] * (2 * totals[here, t] - step[t])
         if shipping > 0.0 and p >= 0:
             change += shipping * swap_shipping_change(o, p, here, to, starts, reads, rates, readers)
         elif shipping > 0.0:

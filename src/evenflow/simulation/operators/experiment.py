@@ -5,7 +5,8 @@ if there is one, and every second the rebalancing planner looks at the last samp
 operators. What it sees are ideal loads (section 2.2), from tuples that the sources really sent.
 
 Departures, where the paper leaves room
-- Warm-up 20 s, before the seconds asked for; overloaded workers offload their heaviest operators first.
+- Warm-up 20 s, before the seconds asked for; overloaded workers offload their heaviest
+  operators first.
 - All operators of one decision are suspended together for the migration time.
 - An output counts from the end of the warm-up on, by when it leaves.
 """
@@ -73,8 +74,9 @@ class Experiment:
                 raise InputError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not (np.isfinite(self.load) and self.load > 0):
             raise InputError(f"load must be above 0, got {self.load}")
-        if self.seconds < 1:
-            raise InputError(f"seconds must be at least 1, got {self.seconds:g}")
+        for name in ("seconds", "warm_up_seconds"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name):g}")
         _one_of("workload", self.workload, WORKLOADS)
         _one_of("start", self.start, STARTS)
         for name in ("plan", "rebalance"):
@@ -141,7 +143,7 @@ def play(
         if not warming:
             decisions.append(Decision(float(tick), recent, before, after))
     cluster.run(until=e.end_seconds)
-    return reported(cluster, decisions, e.workers, e.warm_up_seconds, e.end_seconds)
+    return reported(cluster, decisions, e.workers, e.end_seconds)
 
 
 def _sampled_loads(

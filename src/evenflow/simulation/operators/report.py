@@ -82,12 +82,11 @@ def reported(
     cluster: Cluster,
     decisions: list[Decision],
     workers: int,
-    warm_up_seconds: float,
     seconds: float,
 ) -> Report:
     """Measure a cluster that has run to its end."""
     outputs = cluster.outputs()
-    counted = outputs.left >= warm_up_seconds
+    counted = outputs.left >= decisions[0].seconds
     ratios = (cluster.latencies() / delays(cluster.network)[outputs.sink])[counted]
     time = _timeline(decisions, workers, outputs.left[counted], ratios)
     p50, p95, p99 = np.percentile(ratios, [50, 95, 99]).tolist() if len(ratios) else [None] * 3
