@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, frozen
@@ -27,7 +27,7 @@ class OperatorNetwork:
     window       0, or the seconds by which the event times of two tuples may differ to meet in
                  a join of the operator's two incoming edges
 
-    >>> two = OperatorNetwork([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
+    >>> two = OperatorNetwork.of([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
     >>> len(two), two.sources, two.order.tolist(), two.sinks.tolist()
     (2, 1, [0, 1], [1])
     """
@@ -64,6 +64,24 @@ class OperatorNetwork:
             if inputs[join] != 2:
                 raise InputError(f"operator {join} joins {inputs[join]} inputs; a join takes two")
         object.__setattr__(self, "order", frozen(_order(len(cost), self.links), np.int64))
+
+    @classmethod
+    def of(
+        cls,
+        cost: ArrayLike,
+        selectivity: ArrayLike,
+        feeds: ArrayLike,
+        links: ArrayLike = (),
+        window: ArrayLike = (),
+    ) -> "OperatorNetwork":
+        """Build from lists."""
+        return cls(
+            np.asarray(cost, np.float64),
+            np.asarray(selectivity, np.float64),
+            np.asarray(feeds, np.int64),
+            np.asarray(links, np.int64),
+            np.asarray(window, np.float64),
+        )
 
     def __len__(self) -> int:
         return len(self.cost)

@@ -2,10 +2,11 @@
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from evenflow.model import LoadSeries
-from evenflow.model.arrays import Floats, Workers
-from evenflow.planning.operators.snapshot import OperatorSnapshot
+from evenflow.model.arrays import Floats
+from evenflow.planning.operators.snapshot import NEW, OperatorSnapshot
 
 
 def bursts(operators: int, samples: int, seed: int) -> Floats:
@@ -18,12 +19,17 @@ def bursts(operators: int, samples: int, seed: int) -> Floats:
 
 
 def snapshot(
-    samples: Floats, workers: int, placement: Workers | None = None, pinned: tuple[int, ...] = ()
+    samples: Floats,
+    workers: int,
+    placement: ArrayLike | None = None,
+    pinned: tuple[int, ...] = (),
 ) -> OperatorSnapshot:
     movable = np.ones(len(samples), dtype=bool)
     movable[list(pinned)] = False
     names = tuple(f"o{o}" for o in range(len(samples)))
-    return OperatorSnapshot(LoadSeries(names, samples, movable), workers, placement)  # type: ignore[arg-type]
+    running = np.full(len(samples), NEW) if placement is None else placement
+    where = np.asarray(running, dtype=np.int32)
+    return OperatorSnapshot(LoadSeries(names, samples, movable), workers, where)
 
 
 @st.composite

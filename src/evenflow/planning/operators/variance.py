@@ -40,8 +40,9 @@ from evenflow.planning.operators.traffic import Traffic
 PROPOSALS = 5_000  # for each operator
 GROUP_PROPOSALS = 1_000  # likewise, to share operators out to groups of workers
 FARTHEST = 64  # workers among which a dynamic plan moves
+RUNS_FOR, MAX_RUNS = 600, 8  # few operators are annealed 600 / operators times, the best is kept
 DESCENT = 1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
-HOT, COLD = 3e-2, 1e-4  # temperatures, in mean squared lengths of an operator's vector
+HOT, COLD = 1e-1, 1e-3  # temperatures, in mean squared lengths of an operator's vector
 
 
 def vectors_of(snapshot: OperatorSnapshot, capacity: float = 1.0) -> Floats:
@@ -75,13 +76,32 @@ def static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Ge
     free = np.flatnonzero(movable)
     if workers == 1 or not len(free):
         return placement
-    shipping, parts = _shipping(config.traffic, placement, workers)
+    found = [
+        _annealed(vectors, free, placement.copy(), workers, config.traffic, rng)
+        for _ in range(min(max(RUNS_FOR // len(free), 1), MAX_RUNS))
+    ]
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _annealed(
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    workers: int,
+    traffic: Traffic | None,
+    rng: np.random.Generator,
+) -> tuple[float, Workers]:
+    """Return the objective and the placement that one annealing, and descent, lead to."""
+    shipping, parts = _shipping(traffic, placement, workers)
     _anneal(PROPOSALS, vectors, free, placement, np.ones(workers), rng, shipping, parts)
     if len(free) <= DESCENT:
         nowhere, nothing = np.full(len(placement), NEW, dtype=np.int32), np.zeros(len(placement))
         dots = _products(vectors, placement, workers)
         descend(len(free), vectors, dots, nothing, nowhere, free, placement, shipping, *parts)
-    return placement
+    totals = np.zeros((workers, vectors.shape[1]))
+    np.add.at(totals, placement, vectors)
+    shipped = 0.0 if traffic is None else shipping * traffic.shipped(placement, workers)
+    return float((totals**2).sum()) + shipped, placement
 
 
 def shared_out(snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Generator) -> Workers:

@@ -10,7 +10,8 @@ birth of a tuple is the arrival of the source tuple it comes from; of a pair, th
 
 Selectivity 1.2 means one tuple and another with probability 0.2. A join keeps each input for its
 window, in event time: a tuple of birth b meets those of the other input born within b -+ window,
-each pair once, whatever the queues upstream do, as long as each input comes in order of birth.
+each pair once, whatever the queues upstream do. That holds for inputs in order of birth; behind a
+union of ways of different length, a late tuple misses partners that have been dropped.
 """
 
 from typing import NamedTuple, TypeVar
