@@ -45,7 +45,7 @@ def operators(
     from evenflow.cli.output import as_json, print_json, print_loads, print_result
     from evenflow.errors import InputError
     from evenflow.planning.operators.quality import quality
-    from evenflow.planning.operators.registry import ALGORITHMS, plan, warm
+    from evenflow.planning.operators.registry import ALGORITHMS, plan, warm_up
     from evenflow.planning.operators.snapshot import OperatorConfig
 
     if algorithm not in ALGORITHMS:
@@ -59,7 +59,7 @@ def operators(
     check_writable(placement_out)
     config = OperatorConfig(balance, exchange, correlation, capacity)
     snapshot, names = read_snapshot(loads, current, workers)
-    warm(algorithm)
+    warm_up(algorithm)
     started = perf_counter()
     planned = plan(algorithm, snapshot, config, np.random.default_rng(seed))
     seconds = perf_counter() - started

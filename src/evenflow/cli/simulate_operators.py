@@ -38,7 +38,7 @@ def operators(
 
     from evenflow.cli.output import print_json, print_result
     from evenflow.errors import InputError
-    from evenflow.planning.operators.registry import warm
+    from evenflow.planning.operators.registry import warm_up
     from evenflow.simulation.operators.experiment import Experiment, simulate
 
     if seeds < 1:
@@ -54,7 +54,7 @@ def operators(
         seconds=seconds,
     )
     for algorithm in {plan, rebalance} - {None}:
-        warm(str(algorithm))
+        warm_up(str(algorithm))
     simulate(Experiment(workers=2, operators=4, seconds=2.0), 0)  # compiles
     started = perf_counter()
     runs = [asdict(simulate(experiment, seed)) for seed in range(seeds)]

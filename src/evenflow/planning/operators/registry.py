@@ -161,7 +161,7 @@ PLANNERS: dict[str, Planner] = {
 ALGORITHMS = (*PLANNERS, "exact")
 
 
-def warm(algorithm: str) -> None:
+def warm_up(algorithm: str) -> None:
     """Compile an algorithm by planning a tiny case, so that later calls only plan."""
     operators = tuple("abcd")
     samples = [[0.6, 0.2], [0.2, 0.6], [0.5, 0.1], [0.3, 0.3]]
