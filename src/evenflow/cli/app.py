@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import plan_keys, plan_queries
+from evenflow.cli import plan_keys, plan_operators, plan_queries, simulate_operators
 from evenflow.cli.output import fail
 from evenflow.errors import InputError
 
@@ -33,6 +33,10 @@ plan = typer.Typer(no_args_is_help=True, help="Plan from files; changes nothing 
 app.add_typer(plan, name="plan")
 plan.command("keys")(plan_keys.keys)
 plan.command("queries")(plan_queries.queries)
+plan.command("operators")(plan_operators.operators)
+simulate = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing really runs.")
+app.add_typer(simulate, name="simulate")
+simulate.command("operators")(simulate_operators.operators)
 
 
 def _version(asked: bool) -> None:

@@ -161,7 +161,7 @@ def members(owner: Workers, fixed: Bools, workers: int) -> tuple[Indices, Indice
 
 
 @kernel
-def llfd_records(  # noqa: PLR0912, PLR0915 - one loop over shared heaps
+def llfd_records(
     cost: Floats,
     psi: Floats,
     owner: Workers,

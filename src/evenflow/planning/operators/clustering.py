@@ -1,0 +1,81 @@
+"""Super-operators: light operators planned together (borealis-load-distribution, section 4.3).
+
+The time of the planners grows with the square of the operators on a worker, and many operators on
+a worker means many light ones that need no decision each. So light movable operators of one worker
+are bundled until a bundle carries at least a given load. Neighbours in the list are bundled first:
+they are usually neighbours in the network too, so that the stream between them stays local.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model import LoadSeries
+from evenflow.model.arrays import Indices, Workers
+from evenflow.planning.operators.registry import OperatorPlan, plan
+from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """The snapshot of super-operators, and which one each operator belongs to."""
+
+    snapshot: OperatorSnapshot
+    member_of: Indices
+
+    def expanded(self, placement: Workers) -> Workers:
+        """Return the placement of operators from that of super-operators."""
+        return placement[self.member_of]
+
+
+def clustered(snapshot: OperatorSnapshot, least_load: float) -> Clusters:
+    """Bundle operators lighter than `least_load`, each bundle on one worker.
+
+    >>> series = LoadSeries(("a", "b", "c"), [[0.1], [0.5], [0.2]], [True, True, True])
+    >>> clusters = clustered(OperatorSnapshot(series, 2, [0, 0, 0]), least_load=0.3)
+    >>> clusters.snapshot.series.operators, clusters.member_of.tolist()
+    (('a+1', 'b'), [0, 1, 0])
+    """
+    if not np.isfinite(least_load) or least_load < 0:
+        raise InputError(f"least_load must be at least 0, got {least_load}")
+    load, movable = snapshot.load, snapshot.series.movable
+    leader = np.arange(len(load))
+    light = np.flatnonzero(movable & (load < least_load))
+    for worker in np.unique(snapshot.placement[light]).tolist():
+        here = light[snapshot.placement[light] == worker]
+        sums = np.cumsum(load[here])
+        start = 0
+        while start < len(here):
+            carried = sums[start - 1] if start else 0.0
+            end = int(np.searchsorted(sums, carried + least_load)) + 1
+            if end > len(here) and start:  # the rest is too light for a bundle of its own
+                leader[here[start:]] = leader[here[start - 1]]
+            else:
+                leader[here[start:end]] = here[start]
+            start = end
+    leaders, member_of = np.unique(leader, return_inverse=True)
+    samples = np.zeros((len(leaders), snapshot.samples.shape[1]))
+    np.add.at(samples, member_of, snapshot.samples)
+    others = np.bincount(member_of) - 1
+    names = tuple(
+        snapshot.series.operators[o] + (f"+{more}" if more else "")
+        for o, more in zip(leaders.tolist(), others.tolist(), strict=True)
+    )
+    bundled = LoadSeries(names, samples, movable[leaders])
+    return Clusters(
+        OperatorSnapshot(bundled, snapshot.workers, snapshot.placement[leaders]), member_of
+    )
+
+
+def plan_clustered(
+    algorithm: str,
+    snapshot: OperatorSnapshot,
+    config: OperatorConfig,
+    rng: np.random.Generator,
+    least_load: float,
+) -> OperatorPlan:
+    """Plan super-operators and expand the plan; verdicts speak of super-operators."""
+    clusters = clustered(snapshot, least_load)
+    planned = plan(algorithm, clusters.snapshot, config, rng)
+    return OperatorPlan(clusters.expanded(planned.placement), planned.verdicts)

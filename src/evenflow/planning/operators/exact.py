@@ -1,0 +1,127 @@
+"""`exact`: the plan of least variance and imbalance, proved by branch and bound; small cases.
+
+The objective is that of `variance`: sum_i |X_i|^2 / k, the squared lengths of the workers' load
+series (variance plus squared mean). Operators are placed in order of length, longest first. A
+partial plan is given up when even water-filling cannot bring it below the best plan known: in each
+sample the load still to be placed may be split at will, and is poured onto the emptiest workers,
+which bounds every completion because loads are not negative. The first plan is `variance`'s, and
+of several workers that are still empty only the first is tried.
+"""
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.variance import static
+
+STEPS = 2_000_000  # partial plans looked at before the proof is given up: seconds
+GAP = 1e-9  # of the objective: plans this close are equally good
+
+
+def exact(
+    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+) -> tuple[Workers, bool]:
+    """Return the best plan found, and whether it is proved to be the optimum."""
+    placement = static(snapshot, OperatorConfig(capacity=config.capacity), rng)
+    rows = snapshot.samples / np.sqrt(snapshot.samples.shape[1])
+    free = np.flatnonzero(snapshot.series.movable)
+    order = free[np.argsort(-(rows[free] ** 2).sum(axis=1), kind="stable")]
+    fixed = np.zeros((snapshot.workers, rows.shape[1]))
+    pinned = np.flatnonzero(~snapshot.series.movable)
+    np.add.at(fixed, snapshot.placement[pinned], rows[pinned])
+    occupied = np.bincount(snapshot.placement[pinned], minlength=snapshot.workers)
+    best = placement[order].astype(np.int64)
+    if not len(order):
+        return placement, True
+    proved = search(np.ascontiguousarray(rows[order]), fixed, occupied, best, STEPS)
+    placement[order] = best
+    return placement, bool(proved)
+
+
+@kernel
+def search(rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps: int) -> bool:
+    """Search depth first; `best` is bettered in place. Returns whether all was searched."""
+    count, workers = len(rows), len(totals)
+    left = np.zeros((count + 1, rows.shape[1]))  # load still to be placed, by depth
+    for depth in range(count - 1, -1, -1):
+        left[depth] = left[depth + 1] + rows[depth]
+    value = _value(rows, totals, best)
+    at = np.full(count, -1)
+    depth = 0
+    while depth >= 0:
+        if steps == 0:
+            return False
+        steps -= 1
+        here = at[depth]
+        if here >= 0:  # take it back, then try the next worker
+            totals[here] -= rows[depth]
+            occupied[here] -= 1
+        was_empty = here >= 0 and occupied[here] == 0
+        here += 1
+        while here < workers and was_empty and occupied[here] == 0:
+            here += 1
+        if here == workers:
+            at[depth] = -1
+            depth -= 1
+            continue
+        at[depth] = here
+        totals[here] += rows[depth]
+        occupied[here] += 1
+        bound = poured(totals, left[depth + 1])
+        if bound >= value * (1 - GAP):
+            continue
+        if depth == count - 1:
+            value = bound
+            best[:] = at
+        else:
+            depth += 1
+    return True
+
+
+@kernel
+def _value(rows: Floats, totals: Floats, placement: Indices) -> float:
+    sums = totals.copy()
+    for o in range(len(rows)):
+        sums[placement[o]] += rows[o]
+    return float((sums**2).sum())
+
+
+@kernel
+def poured(totals: Floats, left: Floats) -> float:
+    """Return the least sum of squares when `left` is poured over the workers at will.
+
+    >>> float(poured(np.array([[3.0], [0.0], [1.0]]), np.array([2.0])))
+    13.5
+    """
+    workers, samples = totals.shape
+    result = 0.0
+    levels = np.empty(workers)
+    for t in range(samples):
+        for worker in range(workers):  # insertion sort: workers are few
+            at = worker
+            while at > 0 and levels[at - 1] > totals[worker, t]:
+                levels[at] = levels[at - 1]
+                at -= 1
+            levels[at] = totals[worker, t]
+        below, water, share = 0.0, left[t], 0
+        while share < workers and (share == 0 or levels[share] * share - below <= water):
+            below += levels[share]
+            share += 1
+        surface = (below + water) / share
+        result += share * surface * surface
+        for worker in range(share, workers):
+            result += levels[worker] * levels[worker]
+    return result
+
+
+def exact_plain(rows: Floats, totals: Floats, workers: int) -> tuple[float, tuple[int, ...]]:
+    """Return the least sum of squares over all placements, by trying every one."""
+    from itertools import product
+
+    best: tuple[float, tuple[int, ...]] = (np.inf, ())
+    for placement in product(range(workers), repeat=len(rows)):
+        sums = totals.copy()
+        np.add.at(sums, list(placement), rows)
+        best = min(best, (float((sums**2).sum()), placement))
+    return best

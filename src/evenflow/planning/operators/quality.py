@@ -1,0 +1,96 @@
+"""How good a plan is, and what no plan can mend."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import Verdict
+from evenflow.model.arrays import Workers
+from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.statistics import (
+    divergent_level,
+    least_deviation,
+    mean_correlation,
+    variance,
+    worker_series,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The measures of borealis-load-distribution for one plan.
+
+    `lower_bound_std` is Theorem 1's; `imbalance` the largest |L - mean| / mean over workers.
+    Load and operators moved are counted for those that ran before.
+    """
+
+    mean_variance: float
+    mean_std: float
+    lower_bound_std: float
+    mean_correlation: float
+    imbalance: float
+    moved_operators: int
+    moved_load: float
+
+
+def quality(snapshot: OperatorSnapshot, placement: Workers) -> Quality:
+    """Measure a plan for a snapshot."""
+    series = worker_series(snapshot.samples, placement, snapshot.workers)
+    variances = variance(series)
+    loads = series.mean(axis=1)
+    mean = float(loads.mean())
+    moved = ~snapshot.is_new & (placement != snapshot.placement)
+    return Quality(
+        mean_variance=float(variances.mean()),
+        mean_std=float(np.sqrt(variances).mean()),
+        lower_bound_std=least_deviation(snapshot.samples, snapshot.workers),
+        mean_correlation=mean_correlation(series),
+        imbalance=float(np.abs(loads - mean).max() / mean) if mean else 0.0,
+        moved_operators=int(moved.sum()),
+        moved_load=float(snapshot.load[moved].sum()),
+    )
+
+
+def limits(
+    snapshot: OperatorSnapshot, placement: Workers, config: OperatorConfig
+) -> tuple[Verdict, ...]:
+    """Name what the plan cannot give: room for an operator, for the total, for the bursts."""
+    capacity, load = config.capacity, snapshot.load
+    found = [
+        Verdict(
+            "operator_exceeds_worker",
+            snapshot.series.operators[o],
+            f"operator {snapshot.series.operators[o]} needs {load[o]:.4g}, more than a worker's "
+            f"capacity of {capacity:.4g}; split it by key or give it a larger worker",
+            float(load[o]),
+        )
+        for o in np.flatnonzero(load > capacity)
+    ]
+    mean = float(load.sum()) / snapshot.workers
+    if mean > capacity:
+        needed = int(np.ceil(float(load.sum()) / capacity))
+        found.append(
+            Verdict(
+                "total_exceeds_capacity",
+                "workers",
+                f"all operators need {load.sum():.4g}, {snapshot.workers} workers of "
+                f"{capacity:.4g} cannot carry it; at least {needed} are needed",
+                mean,
+            )
+        )
+    series = worker_series(snapshot.samples, placement, snapshot.workers)
+    levels = divergent_level(series)
+    bursting = np.flatnonzero(levels > capacity)
+    if len(bursting):
+        worst = int(np.argmax(levels))
+        found.append(
+            Verdict(
+                "bursts_exceed_capacity",
+                f"worker {worst}",
+                f"{len(bursting)} of {snapshot.workers} workers have mean load plus deviation "
+                f"above {capacity:.4g}, worker {worst} the most with {levels[worst]:.4g}: "
+                "expect queues now and then",
+                mean + least_deviation(snapshot.samples, snapshot.workers),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,64 @@
+"""Correlation of an operator with a worker, and the score built on it.
+
+Borealis-load-distribution, sections 3.3.1 and 3.4. rho(o, N) is the correlation of operator o
+with all other operators on N. The score of o with respect to N_i,
+
+    S(o, N_i) = mean over j of rho(o, N_j)  -  rho(o, N_i),
+
+is large where o is better off on N_i than elsewhere; for the pair (N_1, N_2) and an o on N_1 it is
+(rho(o, N_1) - rho(o, N_2)) / 2.
+
+Departures
+- Ties: scores within 1e-9 count as equal and the lowest operator goes first (rounding must not
+  decide); whole chains on one worker, and first picks on empty workers, do tie.
+"""
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Floats
+
+NEGLIGIBLE = 1e-12
+TIE = 1e-9
+
+
+@kernel
+def coefficient(dot: float, one: float, two: float) -> float:
+    """Return a correlation from a dot product and two sums of squares; 0 beside a constant."""
+    if min(one, two) <= NEGLIGIBLE * max(one, two):
+        return 0.0
+    return float(min(max(dot / (np.sqrt(one) * np.sqrt(two)), -1.0), 1.0))
+
+
+@kernel
+def rho_with(deviation: Floats, total: Floats) -> float:
+    """Return rho(o, N) of an operator that is not on N."""
+    dot, one, two = 0.0, 0.0, 0.0
+    for t in range(len(total)):
+        dot += deviation[t] * total[t]
+        one += deviation[t] * deviation[t]
+        two += total[t] * total[t]
+    return coefficient(dot, one, two)
+
+
+@kernel
+def pair_score(deviation: Floats, here: Floats, there: Floats) -> float:
+    """Return the score of moving an operator from the worker it is on to another."""
+    dot_here, dot_there, one, two, three = 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(len(here)):
+        rest = here[t] - deviation[t]
+        dot_here += deviation[t] * rest
+        dot_there += deviation[t] * there[t]
+        one += deviation[t] * deviation[t]
+        two += rest * rest
+        three += there[t] * there[t]
+    return (coefficient(dot_here, one, two) - coefficient(dot_there, one, three)) / 2
+
+
+def first_best(scores: Floats) -> int:
+    """Return the lowest index whose score is within a tie of the largest.
+
+    >>> first_best(np.array([0.3, 0.5, 0.5 + 1e-12]))
+    1
+    """
+    return int(np.flatnonzero(scores >= scores.max() - TIE)[0])

@@ -1,0 +1,107 @@
+"""Statistics of load series (borealis-load-distribution, sections 2.3, 3.1 and 3.3.4).
+
+S, a load series of k samples, is a row of `samples`; X_i, the series of worker i, is the sum of
+its operators' rows; X is their total over n workers. All deviations divide by k.
+
+Departures
+- Correlation with a constant series is undefined in the paper; here it is 0, and a series counts
+  as constant beside another when its variance is below 1e-12 of the other's.
+"""
+
+import numpy as np
+
+from evenflow.model.arrays import Floats, Workers
+
+CONSTANT = 1e-9  # of the mean: a deviation below it is rounding
+NEGLIGIBLE = 1e-12  # of the other variance
+
+
+def centred(samples: Floats) -> Floats:
+    """Return the series less their means; rounding of constant series becomes exact zeros.
+
+    >>> centred(np.array([[1.0, 3.0], [0.1, 0.1]])).tolist()
+    [[-1.0, 1.0], [0.0, 0.0]]
+    """
+    means = samples.mean(axis=1, keepdims=True)
+    deviations: Floats = samples - means
+    constant = np.abs(deviations).max(axis=1, initial=0.0) <= CONSTANT * np.abs(means[:, 0])
+    deviations[constant] = 0.0
+    return deviations
+
+
+def variance(samples: Floats) -> Floats:
+    """Return var S of each row."""
+    result: Floats = (centred(samples) ** 2).mean(axis=1)
+    return result
+
+
+def covariance(first: Floats, second: Floats) -> float:
+    """Return cov(S1, S2)."""
+    return float((first * second).mean() - first.mean() * second.mean())
+
+
+def correlation(first: Floats, second: Floats) -> float:
+    """Return the correlation coefficient of two series, 0 where one is constant.
+
+    >>> round(correlation(np.array([1.0, 2.0]), np.array([5.0, 3.0])), 9)
+    -1.0
+    >>> correlation(np.array([1.0, 2.0]), np.array([5.0, 5.0]))
+    0.0
+    """
+    one, two = centred(np.stack([first, second]))
+    return centred_correlation(one, two)
+
+
+def centred_correlation(one: Floats, two: Floats) -> float:
+    """Return the correlation coefficient of two series whose means are already taken off."""
+    squares = float(one @ one), float(two @ two)
+    if min(squares) <= NEGLIGIBLE * max(squares):
+        return 0.0
+    ratio = float(one @ two) / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
+    return float(min(max(ratio, -1.0), 1.0))
+
+
+def worker_series(samples: Floats, placement: Workers, workers: int) -> Floats:
+    """Return X_i of every worker, a row each."""
+    series = np.zeros((workers, samples.shape[1]))
+    np.add.at(series, placement, samples)
+    return series
+
+
+def divergent_level(series: Floats) -> Floats:
+    """Return mean load plus its deviation: above its capacity a worker is likely to be
+    overloaded now and then.
+    """
+    level: Floats = series.mean(axis=1) + np.sqrt(variance(series))
+    return level
+
+
+def correlations(series: Floats) -> Floats:
+    """Return the correlation coefficients of all pairs of rows, a square matrix."""
+    deviations = centred(series)
+    gram = deviations @ deviations.T
+    squares = np.diag(gram)
+    low, high = np.minimum.outer(squares, squares), np.maximum.outer(squares, squares)
+    defined = low > NEGLIGIBLE * high
+    scale = np.sqrt(squares)
+    ratio: Floats = np.divide(
+        gram, np.multiply.outer(scale, scale), out=np.zeros_like(gram), where=defined
+    )
+    return np.clip(ratio, -1.0, 1.0)
+
+
+def mean_correlation(series: Floats) -> float:
+    """Return the mean correlation over all pairs of workers; 0 for a single worker."""
+    workers = len(series)
+    if workers < 2:
+        return 0.0
+    return float(correlations(series)[np.triu_indices(workers, 1)].mean())
+
+
+def least_deviation(samples: Floats, workers: int) -> float:
+    """Return Theorem 1's bound: no even plan has a lower mean deviation than that of X/n.
+
+    >>> least_deviation(np.array([[1.0, 3.0], [1.0, 3.0]]), 2)
+    1.0
+    """
+    return float(np.sqrt(variance(samples.sum(axis=0, keepdims=True))[0]) / workers)

@@ -1,0 +1,66 @@
+"""Source traffic: what it costs to ship streams to the workers that read them.
+
+The objective of herding-small-queries, as a term beside load variance: a source is shipped once
+to every worker that hosts at least one of its readers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model.arrays import Floats, Indices, Workers, frozen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """The sources each operator reads (rows of `reads` between `starts`), rates, and a price.
+
+    `price` is the variance (load squared) that one more unit of shipped rate is worth.
+
+    >>> traffic = Traffic.of([[0], [0, 1]], rates=[5.0, 1.0], price=0.1)
+    >>> traffic.shipped(np.array([0, 1], dtype=np.int32), workers=2)
+    11.0
+    """
+
+    starts: Indices
+    reads: Indices
+    rates: Floats
+    price: float
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("starts", np.int64), ("reads", np.int64), ("rates", np.float64)):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        if len(self.reads) and not 0 <= self.reads.min() <= self.reads.max() < len(self.rates):
+            raise InputError(f"an operator reads a source outside 0..{len(self.rates) - 1}")
+        if not bool(np.isfinite(self.rates).all()) or bool((self.rates < 0).any()):
+            raise InputError("source rates must be finite and not negative")
+        if not np.isfinite(self.price) or self.price < 0:
+            raise InputError(f"the price of traffic must be at least 0, got {self.price}")
+
+    @classmethod
+    def of(
+        cls, reads: Sequence[Sequence[int]], rates: Sequence[float] | Floats, price: float
+    ) -> "Traffic":
+        """Build from the list of sources of each operator."""
+        sets = [sorted(set(sources)) for sources in reads]
+        starts = np.cumsum([0, *(len(sources) for sources in sets)])
+        flat = np.array([source for sources in sets for source in sources], dtype=np.int64)
+        return cls(starts, flat, np.asarray(rates, dtype=np.float64), price)
+
+    def part(self, operators: Indices) -> "Traffic":
+        """Return the traffic of some operators, in the order given."""
+        reads = [self.reads[self.starts[o] : self.starts[o + 1]].tolist() for o in operators]
+        return Traffic.of(reads, self.rates, self.price)
+
+    def readers(self, placement: Workers, workers: int) -> Indices:
+        """Return how many operators on each worker (row) read each source (column)."""
+        counts = np.zeros((workers, len(self.rates)), dtype=np.int64)
+        owners = np.repeat(placement, np.diff(self.starts))
+        np.add.at(counts, (owners, self.reads), 1)
+        return counts
+
+    def shipped(self, placement: Workers, workers: int) -> float:
+        """Return the rate shipped to all workers together."""
+        return float(((self.readers(placement, workers) > 0) * self.rates).sum())

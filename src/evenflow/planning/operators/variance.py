@@ -1,0 +1,274 @@
+"""`variance`: Evenflow's own planner, which minimises variance and imbalance directly.
+
+Property (1) and (2) of borealis-load-distribution, section 2.4, in one objective: with L the mean
+load of a worker,
+
+    sum_i (var X_i + (E X_i - L)^2)  =  sum_i |V_i|^2 - n L^2,    v_o = (deviations / sqrt k, mean),
+
+that is, a balanced partition of vectors with k + 1 entries, whose lower bound is Theorem 1's. Even
+means and low variance have to fall together: evening the means alone raises latency again.
+
+*Static* (no operator runs yet): heaviest first onto the least loaded worker, simulated annealing
+(Kirkpatrick, Gelatt and Vecchi 1983) over random moves and swaps, and, up to 1,000 operators,
+descent to a plan that no single move or swap can better. A proposal costs O(k), whatever the
+number of workers.
+
+*Dynamic* (operators run): best move or swap first from the running plan, each of which must gain
+more than `move_price` times the load it moves, until `max_moves` operators are away from home.
+In large clusters only the 64 workers farthest from the mean take part.
+
+With `traffic` given, both also pay its price for every source shipped to every worker, which
+weighs herding (herding-small-queries) against correlation.
+"""
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
+from evenflow.planning.operators.descent import (
+    descend,
+    ship,
+    shipping_change,
+    swap_shipping_change,
+)
+from evenflow.planning.operators.lot import below, fraction, lot
+from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.spread_by import spread_by
+from evenflow.planning.operators.statistics import centred
+from evenflow.planning.operators.traffic import Traffic
+
+PROPOSALS = 5_000  # for each operator
+GROUP_PROPOSALS = 1_000  # likewise, to share operators out to groups of workers
+FARTHEST = 64  # workers among which a dynamic plan moves
+RUNS_FOR, MAX_RUNS = 600, 8  # few operators are annealed 600 / operators times, the best is kept
+DESCENT = 1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
+HOT, COLD = 1e-1, 1e-3  # temperatures, in mean squared lengths of an operator's vector
+
+
+def vectors_of(snapshot: OperatorSnapshot, capacity: float = 1.0) -> Floats:
+    """Return v_o of each operator: deviations over sqrt k, and the mean load."""
+    deviations = centred(snapshot.samples) / np.sqrt(snapshot.samples.shape[1])
+    return np.ascontiguousarray(np.column_stack([deviations, snapshot.load]) / capacity)
+
+
+def objective(snapshot: OperatorSnapshot, placement: Workers) -> float:
+    """Return sum_i (var X_i + (E X_i - L)^2), what the planner minimises."""
+    totals = np.zeros((snapshot.workers, snapshot.samples.shape[1] + 1))
+    vectors = vectors_of(snapshot)
+    np.add.at(totals, placement, vectors)
+    return float((totals**2).sum() - snapshot.load.sum() ** 2 / snapshot.workers)
+
+
+def variance(
+    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+) -> Workers:
+    """Plan statically if no movable operator runs yet, else dynamically from the running plan."""
+    if not (snapshot.series.movable & ~snapshot.is_new).any():
+        return static(snapshot, config, rng)
+    return dynamic(snapshot, config, rng)
+
+
+def static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator) -> Workers:
+    """Place all movable operators anew, wherever they run."""
+    placement, workers = snapshot.placement.copy(), snapshot.workers
+    vectors, movable = vectors_of(snapshot, config.capacity), snapshot.series.movable.copy()
+    spread_by(snapshot.load, snapshot.load, movable, placement, workers)
+    free = np.flatnonzero(movable)
+    if workers == 1 or not len(free):
+        return placement
+    found = [
+        _annealed(vectors, free, placement.copy(), workers, config.traffic, rng)
+        for _ in range(min(max(RUNS_FOR // len(free), 1), MAX_RUNS))
+    ]
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _annealed(
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    workers: int,
+    traffic: Traffic | None,
+    rng: np.random.Generator,
+) -> tuple[float, Workers]:
+    """Return the objective and the placement that one annealing, and descent, lead to."""
+    shipping, parts = _shipping(traffic, placement, workers)
+    _anneal(PROPOSALS, vectors, free, placement, np.ones(workers), rng, shipping, parts)
+    if len(free) <= DESCENT:
+        nowhere, nothing = np.full(len(placement), NEW, dtype=np.int32), np.zeros(len(placement))
+        dots = _products(vectors, placement, workers)
+        descend(len(free), vectors, dots, nothing, nowhere, free, placement, shipping, *parts)
+    totals = np.zeros((workers, vectors.shape[1]))
+    np.add.at(totals, placement, vectors)
+    shipped = 0.0 if traffic is None else shipping * traffic.shipped(placement, workers)
+    return float((totals**2).sum()) + shipped, placement
+
+
+def shared_out(snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Generator) -> Workers:
+    """Share new operators out to groups of workers, evenly by size and with low variance.
+
+    The snapshot's workers are the groups; operators that run stay in theirs.
+    """
+    owner, load = snapshot.placement.copy(), snapshot.load
+    spread_by(load, load, snapshot.is_new, owner, snapshot.workers)
+    free = np.flatnonzero(snapshot.is_new)
+    if snapshot.workers > 1 and len(free):
+        shipping, parts = _shipping(None, owner, snapshot.workers)
+        vectors = vectors_of(snapshot)
+        _anneal(GROUP_PROPOSALS, vectors, free, owner, 1.0 / sizes, rng, shipping, parts)
+    return owner
+
+
+def _anneal(
+    proposals: int,
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    shares: Floats,
+    rng: np.random.Generator,
+    shipping: float,
+    parts: tuple[Indices, Indices, Floats, Indices],
+) -> None:
+    """Anneal at temperatures that suit the operators; `placement` is changed in place."""
+    scale = float((vectors**2).sum(axis=1).mean() * shares.mean()) or 1.0
+    anneal(
+        proposals * len(free), HOT * scale, COLD * scale, lot(rng), vectors, free, placement,
+        shares, shipping, *parts,
+    )  # fmt: skip
+
+
+def dynamic(
+    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+) -> Workers:
+    """Improve on the running plan; operators that run nowhere yet are placed on the way."""
+    del rng  # nothing is left to chance
+    placement = snapshot.placement.copy()
+    spread_by(snapshot.load, snapshot.load, snapshot.is_new, placement, snapshot.workers)
+    vectors = vectors_of(snapshot, config.capacity)
+    workers = _farthest(vectors, placement, snapshot.workers)
+    number = np.full(snapshot.workers, NEW, dtype=np.int32)
+    number[workers] = np.arange(len(workers))
+    here = np.flatnonzero(number[placement] >= 0)
+    inside = number[placement[here]]
+    home = np.where(snapshot.is_new[here], NEW, inside).astype(np.int32)
+    traffic = None if config.traffic is None else config.traffic.part(here)
+    shipping, parts = _shipping(traffic, inside, len(workers))
+    price = config.move_price * snapshot.load[here] / config.capacity
+    dots = _products(vectors[here], inside, len(workers))
+    free = np.flatnonzero(snapshot.series.movable[here])
+    descend(config.max_moves, vectors[here], dots, price, home, free, inside, shipping, *parts)
+    placement[here] = workers[inside]
+    return placement
+
+
+def _farthest(vectors: Floats, placement: Workers, workers: int) -> Indices:
+    """Return the workers farthest from the mean: the few moves of a plan concern no others."""
+    totals = np.zeros((workers, vectors.shape[1]))
+    np.add.at(totals, placement, vectors)
+    distance = ((totals - totals.mean(axis=0)) ** 2).sum(axis=1)
+    return np.sort(np.argsort(-distance, kind="stable")[:FARTHEST])
+
+
+def _products(vectors: Floats, placement: Workers, workers: int) -> Floats:
+    """Return v_o . V_i of all operators and workers."""
+    totals = np.zeros((workers, vectors.shape[1]))
+    np.add.at(totals, placement, vectors)
+    products: Floats = vectors @ totals.T
+    return products
+
+
+def _shipping(
+    traffic: Traffic | None, placement: Workers, workers: int
+) -> tuple[float, tuple[Indices, Indices, Floats, Indices]]:
+    """Return the price of traffic and its arrays; empty ones if it costs nothing."""
+    if traffic is None or traffic.price == 0.0:
+        nothing = np.zeros(0, dtype=np.int64)
+        starts = np.zeros(len(placement) + 1, dtype=np.int64)
+        return 0.0, (starts, nothing, np.zeros(0), np.zeros((workers, 0), dtype=np.int64))
+    readers = traffic.readers(placement, workers)
+    return traffic.price, (
+        traffic.starts.copy(), traffic.reads.copy(), traffic.rates.copy(), readers
+    )  # fmt: skip
+
+
+@kernel
+def anneal(
+    proposals: int,
+    hot: float,
+    cold: float,
+    state: Hashes,
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    shares: Floats,
+    shipping: float,
+    starts: Indices,
+    reads: Indices,
+    rates: Floats,
+    readers: Indices,
+) -> None:
+    """Propose random moves (one in four) and swaps while it cools; `placement` changes.
+
+    The objective is sum_i shares[i] |V_i|^2: a group of two workers has a share of a half.
+    """
+    width, workers = vectors.shape[1], len(shares)
+    totals = np.zeros((workers, width))
+    for o in range(len(placement)):
+        totals[placement[o]] += vectors[o]
+    step = np.empty(width)
+    heat, cooling = hot, (cold / hot) ** (1.0 / proposals)
+    for turn in range(proposals):
+        heat *= cooling
+        o, p = free[below(state, len(free))], -1
+        here = placement[o]
+        if turn % 4 == 0:
+            to = below(state, workers)
+        else:
+            p = free[below(state, len(free))]
+            to = placement[p]
+        if to == here:
+            continue
+        change = 0.0
+        for t in range(width):
+            step[t] = vectors[o, t] - (vectors[p, t] if p >= 0 else 0.0)
+            change += shares[to] * step[t] * (2 * totals[to, t] + step[t])
+            change -= shares[here] * step[t] * (2 * totals[here, t] - step[t])
+        if shipping > 0.0 and p >= 0:
+            change += shipping * swap_shipping_change(o, p, here, to, starts, reads, rates, readers)
+        elif shipping > 0.0:
+            change += shipping * shipping_change(o, here, to, starts, reads, rates, readers)
+        if change > 0.0 and fraction(state) >= np.exp(-change / heat):
+            continue
+        placement[o] = to
+        ship(o, here, to, starts, reads, readers)
+        if p >= 0:
+            placement[p] = here
+            ship(p, to, here, starts, reads, readers)
+        for t in range(width):
+            totals[here, t] -= step[t]
+            totals[to, t] += step[t]
+
+
+def best_change_plain(
+    vectors: Floats, placement: Workers, workers: int, movable: Bools
+) -> tuple[float, int, int, int]:
+    """Return the best of all moves and swaps by trying each: (change, operator, to, partner)."""
+
+    def total(owners: Workers) -> float:
+        sums = np.zeros((workers, vectors.shape[1]))
+        np.add.at(sums, owners, vectors)
+        return float((sums**2).sum())
+
+    before, best = total(placement), (0.0, -1, -1, -1)
+    free = np.flatnonzero(movable).tolist()
+    tries = [(o, to, -1) for o in free for to in range(workers)]
+    tries += [(o, int(placement[p]), p) for o in free for p in free]
+    for o, to, p in tries:
+        if to == placement[o]:
+            continue
+        after = placement.copy()
+        after[o] = to
+        if p >= 0:
+            after[p] = placement[o]
+        best = min(best, (total(after) - before, o, to, p))
+    return best

@@ -1,0 +1,1 @@
+"""A tuple-level simulator of operator networks on a cluster (borealis-load-distribution, 5)."""

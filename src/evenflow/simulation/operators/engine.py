@@ -1,0 +1,285 @@
+"""The event loop: tuples through operators on workers, one CPU each, first in first out.
+
+Between two moments everything happens in one kernel. Arrivals are known beforehand and sorted, so
+the only events to choose between are the next arrival and the next worker to finish a tuple; a
+tournament tree over the workers' finish times gives the latter in O(log n).
+
+A tuple waits as (target, birth) in a pool of linked cells: in a worker's queue, in the queue of an
+operator that is being moved, or in a join's window. `target` is 2 x operator + input port. The
+birth of a tuple is the arrival of the source tuple it comes from; of a pair, the later one's.
+
+Selectivity 1.2 means one tuple and another with probability 0.2. A join keeps each input for its
+window, in event time: a tuple of birth b meets those of the other input born within b -+ window,
+each pair once, whatever the queues upstream do. That holds for inputs in order of birth; behind a
+union of ways of different length, a late tuple misses partners that have been dropped.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Bools, Floats, Hashes, Indices
+from evenflow.planning.operators.lot import fraction
+
+NONE = -1
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Wiring(NamedTuple):
+    """The network as the kernel reads it; `*_starts` index rows of targets."""
+
+    cost: Floats
+    selectivity: Floats
+    window: Floats
+    feed_starts: Indices
+    feed_targets: Indices
+    link_starts: Indices
+    link_targets: Indices
+
+
+class Pool(NamedTuple):
+    """Cells of linked lists. Grows when full, so the kernel returns it anew."""
+
+    target: Indices
+    birth: Floats
+    after: Indices
+
+
+class Outputs(NamedTuple):
+    """What left the network: the sink, when it was born and when it left."""
+
+    sink: Indices
+    birth: Floats
+    left: Floats
+
+
+class State(NamedTuple):
+    """All that changes. Lists are (head, tail) columns of cells."""
+
+    worker: Indices  # of each operator
+    suspended: Bools  # operators being moved
+    finish: Floats  # when each worker is done with its tuple, infinity if idle
+    serving: Indices  # target of that tuple
+    serving_birth: Floats
+    tree: Indices  # tournament: tree[1] is the worker that finishes first
+    queues: Indices  # of workers
+    pending: Indices  # of operators being moved
+    windows: Indices  # of targets that feed joins
+    busy: Floats  # seconds of service begun, of each worker
+    arrived: Indices  # tuples that reached each operator
+    served: Indices  # tuples whose service has ended, of each operator
+    emitted: Indices  # output tuples of each operator
+    cursor: Indices  # [next arrival, first free cell, number of outputs]
+    lot: Hashes
+
+
+@kernel
+def settle(finish: Floats, tree: Indices, worker: int) -> None:
+    """Bring the tournament up to date after a worker's finish time changed."""
+    half = len(tree) // 2
+    at = (half + worker) >> 1
+    while at >= 1:
+        one, two = tree[2 * at], tree[2 * at + 1]
+        tree[at] = one if finish[one] <= finish[two] else two
+        at >>= 1
+
+
+@kernel
+def _append(lists: Indices, which: int, cell: int, after: Indices) -> None:
+    after[cell] = NONE
+    if lists[which, 0] < 0:
+        lists[which, 0] = cell
+    else:
+        after[lists[which, 1]] = cell
+    lists[which, 1] = cell
+
+
+@kernel
+def _doubled(values: NDArray[Number]) -> NDArray[Number]:
+    larger = np.empty(2 * len(values), dtype=values.dtype)
+    larger[: len(values)] = values
+    return larger
+
+
+@kernel
+def _linked(after: Indices) -> Indices:
+    """Return twice as many cells, the new ones linked to each other as free."""
+    size = len(after)
+    larger = _doubled(after)
+    for cell in range(size, 2 * size):
+        larger[cell] = cell + 1
+    larger[2 * size - 1] = NONE
+    return larger
+
+
+@kernel
+def _met(birth: float, window: float, list_: Indices, births: Floats, after: Indices) -> int:
+    """Count the tuples of a window that one of this birth meets; drop the outdated.
+
+    Dropped cells stay linked from the old head to the new one, for the caller to free.
+    """
+    head = list_[0]
+    while head >= 0 and births[head] < birth - window:  # nothing later can meet it either
+        head = after[head]
+    list_[0] = head
+    found = 0
+    while head >= 0 and births[head] <= birth + window:
+        found += 1
+        head = after[head]
+    return found
+
+
+@kernel
+def run(
+    until: float,
+    times: Floats,
+    sources: Indices,
+    wiring: Wiring,
+    state: State,
+    pool: Pool,
+    outputs: Outputs,
+) -> tuple[Pool, Outputs]:
+    """Play all events up to and including a moment.
+
+    One function and local names on purpose: calls that hand the state on cost more than the events.
+    """
+    cost, selectivity, windows = wiring.cost, wiring.selectivity, wiring.window
+    feed_starts, feed_targets = wiring.feed_starts, wiring.feed_targets
+    link_starts, link_targets = wiring.link_starts, wiring.link_targets
+    worker_of, suspended, finish, tree = state.worker, state.suspended, state.finish, state.tree
+    serving, serving_birth, queues = state.serving, state.serving_birth, state.queues
+    busy, arrived, served, emitted = state.busy, state.arrived, state.served, state.emitted
+    targets, births, after = pool.target, pool.birth, pool.after
+    sink, sink_birth, sink_left = outputs.sink, outputs.birth, outputs.left
+    at, free, out = state.cursor[0], state.cursor[1], state.cursor[2]
+    while True:
+        done = tree[1]
+        now = finish[done]
+        if at < len(times) and times[at] < now:  # a source tuple arrives
+            now = birth = times[at]
+            if now > until:
+                break
+            row, done, made = sources[at], NONE, 1
+            at += 1
+            first, last, ends = feed_starts[row], feed_starts[row + 1], feed_targets
+        else:  # a worker finishes a tuple
+            if now > until or now == np.inf:
+                break
+            target, birth = serving[done], serving_birth[done]
+            row = target >> 1
+            served[row] += 1
+            chances, keep = 1, selectivity[row]
+            if windows[row] > 0.0:
+                head = state.windows[target ^ 1, 0]
+                chances = _met(birth, windows[row], state.windows[target ^ 1], births, after)
+                while head != state.windows[target ^ 1, 0]:
+                    following = after[head]
+                    after[head] = free
+                    free, head = head, following
+                if free < 0:
+                    free = len(after)
+                    targets, births, after = _doubled(targets), _doubled(births), _linked(after)
+                cell, free = free, after[free]
+                births[cell] = birth
+                _append(state.windows, target, cell, after)
+            certain = int(keep)
+            made = chances * certain
+            if keep > certain:
+                for _ in range(chances):
+                    made += fraction(state.lot) < keep - certain
+            emitted[row] += made
+            first, last, ends = link_starts[row], link_starts[row + 1], link_targets
+            if first == last:  # a sink: the tuples leave the network
+                for _ in range(made):
+                    if out == len(sink):
+                        sink, sink_birth = _doubled(sink), _doubled(sink_birth)
+                        sink_left = _doubled(sink_left)
+                    sink[out], sink_birth[out], sink_left[out] = row, birth, now
+                    out += 1
+                made = 0
+        for _ in range(made):  # each tuple along all edges
+            for edge in range(first, last):
+                target = ends[edge]
+                operator = target >> 1
+                arrived[operator] += 1
+                worker = worker_of[operator]
+                if finish[worker] == np.inf and not suspended[operator]:
+                    serving[worker], serving_birth[worker] = target, birth
+                    busy[worker] += cost[operator]
+                    finish[worker] = now + cost[operator]
+                    settle(finish, tree, worker)
+                    continue
+                if free < 0:
+                    free = len(after)
+                    targets, births, after = _doubled(targets), _doubled(births), _linked(after)
+                cell, free = free, after[free]
+                targets[cell], births[cell] = target, birth
+                if suspended[operator]:
+                    _append(state.pending, operator, cell, after)
+                else:
+                    _append(queues, worker, cell, after)
+        if done >= 0:  # the worker takes the next tuple from its queue
+            cell = queues[done, 0]
+            if cell >= 0:
+                queues[done, 0] = after[cell]
+                serving[done], serving_birth[done] = targets[cell], births[cell]
+                busy[done] += cost[targets[cell] >> 1]
+                finish[done] = now + cost[targets[cell] >> 1]
+                after[cell] = free
+                free = cell
+            else:
+                finish[done] = np.inf
+            settle(finish, tree, done)
+    state.cursor[0], state.cursor[1], state.cursor[2] = at, free, out
+    return Pool(targets, births, after), Outputs(sink, sink_birth, sink_left)
+
+
+@kernel
+def suspend(moving: Indices, state: State, pool: Pool) -> float:
+    """Stop operators and set their queued tuples aside; return when the last one is at rest."""
+    for operator in moving:
+        state.suspended[operator] = True
+    rest = 0.0
+    for worker in range(len(state.queues)):
+        if state.finish[worker] < np.inf and state.suspended[state.serving[worker] >> 1]:
+            rest = max(rest, state.finish[worker])
+        cell = state.queues[worker, 0]
+        state.queues[worker, 0] = NONE
+        while cell >= 0:
+            following = pool.after[cell]
+            operator = pool.target[cell] >> 1
+            if state.suspended[operator]:
+                _append(state.pending, operator, cell, pool.after)
+            else:
+                _append(state.queues, worker, cell, pool.after)
+            cell = following
+    return rest
+
+
+@kernel
+def resume(
+    moving: Indices, workers: Indices, now: float, wiring: Wiring, state: State, pool: Pool
+) -> None:
+    """Start operators on their new workers; their tuples join the tails of the queues."""
+    for at in range(len(moving)):
+        operator, worker = moving[at], workers[at]
+        state.suspended[operator] = False
+        state.worker[operator] = worker
+        cell = state.pending[operator, 0]
+        state.pending[operator, 0] = NONE
+        while cell >= 0:
+            following = pool.after[cell]
+            if state.finish[worker] == np.inf:
+                cost = wiring.cost[operator]
+                state.serving[worker] = pool.target[cell]
+                state.serving_birth[worker] = pool.birth[cell]
+                state.busy[worker] += cost
+                state.finish[worker] = now + cost
+                settle(state.finish, state.tree, worker)
+                pool.after[cell] = state.cursor[1]
+                state.cursor[1] = cell
+            else:
+                _append(state.queues, worker, cell, pool.after)
+            cell = following

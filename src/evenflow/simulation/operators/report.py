@@ -1,0 +1,132 @@
+"""What a simulation reports, over all and over time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model.arrays import Floats, Workers
+from evenflow.model.network import OperatorNetwork
+from evenflow.planning.operators.statistics import (
+    least_deviation,
+    mean_correlation,
+    variance,
+    worker_series,
+)
+from evenflow.simulation.operators.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What a planner saw and decided at a moment."""
+
+    seconds: float
+    loads: Floats
+    before: Workers
+    after: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Measures second by second after the warm-up; None where nothing left the network."""
+
+    seconds: list[float]
+    latency_ratio: list[float | None]
+    moves: list[int]
+    moved_load: list[float]
+    mean_std: list[float]
+    lower_bound_std: list[float]
+    mean_correlation: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The measures of section 5.
+
+    Latency ratio: seconds from birth to leaving over the processing delay of the shortest way
+    through the network. System load: busy time over time, of all workers. Means over time are
+    taken over the moments after the warm-up, for the placement in force.
+    """
+
+    latency_ratio: float | None
+    latency_ratio_p50: float | None
+    latency_ratio_p95: float | None
+    latency_ratio_p99: float | None
+    system_load: float
+    moves: int
+    moved_load: float
+    mean_std: float
+    lower_bound_std: float
+    mean_correlation: float
+    outputs: int
+    services: int
+    waiting: int
+    timeline: Timeline
+
+
+def delays(network: OperatorNetwork) -> Floats:
+    """Return the processing time of the shortest way to the end of each operator."""
+    arrive = np.full(len(network), np.inf)
+    arrive[network.feeds[:, 1]] = 0.0
+    done = np.full(len(network), np.inf)
+    after: list[list[int]] = [[] for _ in range(len(network))]
+    for upstream, downstream in network.links.tolist():
+        after[upstream].append(downstream)
+    for operator in network.order.tolist():
+        done[operator] = arrive[operator] + network.cost[operator]
+        for downstream in after[operator]:
+            arrive[downstream] = min(arrive[downstream], done[operator])
+    return done
+
+
+def reported(
+    cluster: Cluster,
+    decisions: list[Decision],
+    workers: int,
+    seconds: float,
+) -> Report:
+    """Measure a cluster that has run to its end."""
+    outputs = cluster.outputs()
+    counted = outputs.left >= decisions[0].seconds
+    ratios = (cluster.latencies() / delays(cluster.network)[outputs.sink])[counted]
+    time = _timeline(decisions, workers, outputs.left[counted], ratios)
+    p50, p95, p99 = np.percentile(ratios, [50, 95, 99]).tolist() if len(ratios) else [None] * 3
+    return Report(
+        latency_ratio=float(ratios.mean()) if len(ratios) else None,
+        latency_ratio_p50=p50,
+        latency_ratio_p95=p95,
+        latency_ratio_p99=p99,
+        system_load=float(cluster.busy_seconds.sum() / (workers * seconds)),
+        moves=sum(time.moves),
+        moved_load=sum(time.moved_load),
+        mean_std=float(np.mean(time.mean_std)),
+        lower_bound_std=float(np.mean(time.lower_bound_std)),
+        mean_correlation=float(np.mean(time.mean_correlation)),
+        outputs=len(ratios),
+        services=cluster.services,
+        waiting=int(cluster.counts()["waiting"].sum()),
+        timeline=time,
+    )
+
+
+def _timeline(decisions: list[Decision], workers: int, left: Floats, ratios: Floats) -> Timeline:
+    edges = np.array([decision.seconds for decision in decisions])
+    second = np.searchsorted(edges, left, side="right") - 1
+    counts = np.bincount(second, minlength=len(edges))
+    sums = np.bincount(second, weights=ratios, minlength=len(edges))
+    moved = [decision.before != decision.after for decision in decisions]
+    series = [worker_series(d.loads, d.after, workers) for d in decisions]
+    return Timeline(
+        seconds=edges.tolist(),
+        latency_ratio=[
+            float(total / count) if count else None
+            for total, count in zip(sums, counts, strict=True)
+        ],
+        moves=[int(which.sum()) for which in moved],
+        moved_load=[
+            float(d.loads.mean(axis=1)[which].sum())
+            for d, which in zip(decisions, moved, strict=True)
+        ],
+        mean_std=[float(np.sqrt(variance(rows)).mean()) for rows in series],
+        lower_bound_std=[least_deviation(d.loads, workers) for d in decisions],
+        mean_correlation=[mean_correlation(rows) for rows in series],
+    )
