@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evenflow.planning.queries import Assessment, Placement, Problem
 
 
-def queries(  # noqa: PLR0917
+def queries(
     file: Annotated[
         Path,
         typer.Argument(

@@ -81,7 +81,7 @@ def draw_lives(count: int, churn: Churn, rng: np.random.Generator) -> Floats:
     return np.maximum(lives, 1.0)
 
 
-def simulate(  # noqa: PLR0917
+def simulate(
     rule: Rule,
     subscriptions: Subscriptions,
     fleet: Fleet,

@@ -84,7 +84,7 @@ def _next(heap: list[tuple[int, int]], open_groups: Indices) -> int:
 
 
 @kernel
-def _absorb(  # noqa: PLR0917
+def _absorb(
     search: Search,
     item: int,
     worker: int,

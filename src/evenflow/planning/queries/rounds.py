@@ -177,7 +177,7 @@ def _first_anywhere(poured: Pour, index: Index, worker: int) -> int:
 
 
 @kernel
-def _receive(  # noqa: PLR0917
+def _receive(
     poured: Pour,
     index: Index,
     shared: list[tuple[float, int, int]],
