@@ -1,0 +1,166 @@
+"""The one door to DuckDB: locked down, limited in memory and time, the same for every query.
+
+A query is untrusted. What it may say is decided before (`expressions`, `functions`: an allow-list);
+this module sees to it that even a statement which slipped through reaches no file, network,
+extension, setting or Python variable, and is stopped when it runs too long.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+
+import duckdb
+import pyarrow as pa
+
+from evenflow.sql.failure import QueryFailed
+
+_AT_CONNECT: dict[str, str | bool | int | float | list[str]] = {
+    "temp_directory": "",
+    "max_temp_directory_size": "0KB",
+    "threads": 1,
+    "async_threads": 1,
+    "max_expression_depth": 250,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_unsigned_extensions": False,
+    "allow_extensions_metadata_mismatch": False,
+    "allow_extension_repositories": "forbidden",
+    "allow_persistent_secrets": False,
+    "allow_unredacted_secrets": False,
+    "enable_external_file_cache": False,
+    "python_enable_replacements": False,
+    "python_scan_all_frames": False,
+}
+_AFTER = (
+    "SET TimeZone = 'UTC'",
+    "SET disabled_filesystems = 'LocalFileSystem'",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+class Engine:
+    """A DuckDB of one worker process; not for use by two threads at once.
+
+    `statement_seconds` limits one statement. `within` limits all statements of a query's batch.
+    """
+
+    def __init__(self, *, memory_limit: str = "256MB", statement_seconds: float = 30.0) -> None:
+        config = {**_AT_CONNECT, "memory_limit": memory_limit}
+        config["max_execution_time"] = max(1, round(statement_seconds * 1000))
+        self._connection = duckdb.connect(":memory:", config=config)
+        for statement in _AFTER:
+            self._connection.execute(statement)
+        self._watch = _Watch(self._connection)
+        self._names = count()
+
+    def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Run one SELECT over the given tables."""
+        registered: list[str] = []
+        try:
+            self._watch.check()
+            for name, table in tables.items():
+                self._connection.register(name, table)
+                registered.append(name)
+            return self._connection.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise self._failure(error) from None
+        finally:
+            for name in registered:
+                with suppress(duckdb.Error):
+                    self._connection.unregister(name)
+
+    def keep(self, table: pa.Table) -> str:
+        """Copy a reference table into the engine and return its name there."""
+        name = f"kept_{next(self._names)}"
+        try:
+            self._connection.register("_incoming", table)
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")  # noqa: S608
+        except duckdb.Error as error:
+            raise self._failure(error) from None
+        finally:
+            with suppress(duckdb.Error):
+                self._connection.unregister("_incoming")
+        return name
+
+    def drop(self, name: str) -> None:
+        """Forget a kept table."""
+        self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Interrupt whatever runs inside when the time is over."""
+        self._watch.start(seconds)
+        try:
+            yield
+        finally:
+            self._watch.stop()
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._watch.end()
+        self._connection.close()
+
+    def _failure(self, error: duckdb.Error) -> QueryFailed:
+        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, duckdb.InterruptException) or self._watch.over:
+            return QueryFailed("time", "it ran longer than its time limit")
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return QueryFailed("memory", f"it needs more memory than it may have: {said}")
+        return QueryFailed("error", said)
+
+
+class _Watch:
+    """One thread that interrupts a connection at a deadline."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._deadline: float | None = None
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, seconds: float) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="evenflow-watch", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._deadline = time.monotonic() + seconds
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._deadline = None
+            self._changed.notify()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    @property
+    def over(self) -> bool:
+        deadline = self._deadline
+        return deadline is not None and time.monotonic() >= deadline
+
+    def check(self) -> None:
+        if self.over:
+            raise QueryFailed("time", "it ran longer than its time limit")
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._ended:
+                    return
+                wait = None
+                if self._deadline is not None:
+                    wait = self._deadline - time.monotonic()
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                    continue
+            # The deadline has passed: repeat, an interrupt between two statements is lost.
+            self._connection.interrupt()
+            time.sleep(0.02)

@@ -1,0 +1,177 @@
+"""Rows kept between batches: immutable runs ordered by time, merged now and then as in an LSM tree.
+
+Appending, forgetting and saving cost what is new, not what is kept: a batch adds a run, runs of one
+tier are merged four at a time, and a save hands out only runs that no save has handed out before.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.model import hash_keys
+from evenflow.model.arrays import Bools, Hashes, Indices
+
+FAN = 4
+SMALLEST = 1024
+NEVER = -(1 << 62)
+
+Combine = Callable[[pa.Table], pa.Table]
+Select = Callable[[Hashes], Bools]
+
+
+@dataclass(slots=True)
+class Run:
+    """Rows ordered by `_t`; those before `start` are forgotten.
+
+    `floor_us` is the watermark up to which another task has already answered for these rows.
+    """
+
+    rows: pa.Table
+    times: Indices
+    start: int = 0
+    floor_us: int = NEVER
+    name: str = field(default_factory=lambda: uuid4().hex)
+    saved: bool = False
+
+    @classmethod
+    def of(cls, rows: pa.Table, floor_us: int = NEVER) -> "Run":
+        """Order rows by time."""
+        rows = rows.combine_chunks()
+        times = column_times(rows)
+        if len(times) > 1 and bool((times[1:] < times[:-1]).any()):
+            order = np.argsort(times, kind="stable")
+            rows, times = rows.take(pa.array(order)), times[order]
+        return cls(rows, times, floor_us=floor_us)
+
+    @property
+    def live(self) -> pa.Table:
+        """The rows that are not forgotten."""
+        return self.rows.slice(self.start) if self.start else self.rows
+
+    def __len__(self) -> int:
+        return len(self.times) - self.start
+
+
+class Store:
+    """Runs of rows of one schema with `_t` in microseconds; `key`: the columns it is split by."""
+
+    def __init__(
+        self, schema: pa.Schema, key: tuple[str, ...] | None, combine: Combine | None = None
+    ) -> None:
+        self.schema = schema
+        self.key = key
+        self.runs: list[Run] = []
+        self._combine = combine
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self.runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows kept."""
+        return sum(run.live.nbytes for run in self.runs)
+
+    def append(self, rows: pa.Table, floor_us: int = NEVER) -> Run | None:
+        """Add rows as a new run."""
+        if len(rows) == 0:
+            return None
+        run = Run.of(rows, floor_us)
+        self.runs.append(run)
+        return run
+
+    def forget(self, before_us: int) -> None:
+        """Forget rows with a time below the bound."""
+        for run in self.runs:
+            run.start = max(run.start, int(np.searchsorted(run.times, before_us)))
+        self.runs = [run for run in self.runs if len(run)]
+
+    def compact(self) -> list[tuple[list[Run], Run]]:
+        """Merge runs while the last few are of one tier; say which became which."""
+        merged = []
+        while len(self.runs) >= FAN:
+            last = self.runs[-FAN:]
+            if len({_tier(run) for run in last}) > 1:
+                break
+            rows = pa.concat_tables([run.live for run in last])
+            run = Run.of(self._combine(rows) if self._combine else rows)
+            self.runs[-FAN:] = [run]
+            merged.append((last, run))
+        return merged
+
+    def between(self, low_us: int, high_us: int) -> Iterator[tuple[Run, pa.Table]]:
+        """Give the rows with a time in [low, high), run by run."""
+        for run in self.runs:
+            first = max(run.start, int(np.searchsorted(run.times, low_us)))
+            last = int(np.searchsorted(run.times, high_us))
+            if last > first:
+                yield run, run.rows.slice(first, last - first)
+
+    def times(self) -> Indices:
+        """Give the distinct times of all rows kept."""
+        if not self.runs:
+            return np.zeros(0, dtype=np.int64)
+        return np.unique(np.concatenate([np.unique(r.times[r.start :]) for r in self.runs]))
+
+    def release(self, select: Select | None) -> list[pa.Table]:
+        """Take out the rows whose key's hash is selected, or all."""
+        taken, kept = [], []
+        for run in self.runs:
+            rows = run.live
+            chosen = np.ones(len(rows), dtype=np.bool_)
+            if select is not None:
+                if not self.key:
+                    raise ValueError("rows of a whole query move together: release_all")
+                chosen = select(hash_keys(*(rows.column(name) for name in self.key)))
+            if not chosen.any():
+                kept.append(run)
+                continue
+            taken.append(rows.filter(pa.array(chosen)))
+            if not chosen.all():
+                rest = Run.of(rows.filter(pa.array(~chosen)), run.floor_us)
+                kept.append(rest)
+        self.runs = kept
+        return taken
+
+    def save(self) -> tuple[list[dict[str, object]], dict[str, pa.Table]]:
+        """Name all runs, and hand out those that were not handed out before."""
+        fresh = {}
+        for run in self.runs:
+            if not run.saved:
+                fresh[run.name] = run.live
+                run.rows, run.times, run.start = run.live, run.times[run.start :], 0
+                run.saved = True
+        named: list[dict[str, object]] = [
+            {"name": run.name, "start": run.start, "floor_us": run.floor_us} for run in self.runs
+        ]
+        return named, fresh
+
+    def load(self, named: Iterable[dict[str, object]], read: Callable[[str], pa.Table]) -> None:
+        """Rebuild the runs a save named."""
+        for entry in named:
+            rows = read(str(entry["name"])).combine_chunks()
+            run = Run(rows, column_times(rows), int(str(entry["start"])))
+            run.floor_us, run.name, run.saved = (
+                int(str(entry["floor_us"])),
+                str(entry["name"]),
+                True,
+            )
+            self.runs.append(run)
+
+
+def column_times(rows: pa.Table) -> Indices:
+    """Return the times of rows."""
+    if len(rows) == 0:
+        return np.zeros(0, dtype=np.int64)
+    times: Indices = pc.cast(rows.column("_t"), pa.int64()).to_numpy()
+    return times
+
+
+def _tier(run: Run) -> int:
+    tier, size = 0, SMALLEST
+    while len(run) > size:
+        tier, size = tier + 1, size * FAN
+    return tier
