@@ -62,20 +62,20 @@ class Compiler:
         return unite(self, parts)
 
     def _select(self, select: Ast, ctes: Mapping[str, Ast], strict: bool) -> Node:
-        source = _From.read(self, select, ctes, strict)
-        translate = Translator(source.relations, parameters=self.parameters)
+        source = From.read(self, select, ctes, strict)
+        translate = source.translate
         where = [translate.boolean(node) for node in source.conjuncts]
         expressions = _expand(select, source)
         if select.args.get("group") or any(e.find(exp.AggFunc) for e in expressions):
             return grouping.group(self, select, expressions, source, where)
         columns = [self._output(translate, node) for node in expressions]
         relation, selected, lineage = _outputs(columns)
-        relation = replace(relation, lags=source.lags(where))
+        relation = replace(relation, lags=source.lags())
         return self.block(source, where, selected, relation, lineage)
 
     def block(
         self,
-        source: "_From",
+        source: "From",
         where: list[Typed],
         select: tuple[tuple[str, str], ...],
         relation: Relation,
@@ -94,7 +94,7 @@ class Compiler:
             grouped,
             relation,
             lineage,
-            joining.equal_columns(source.conjuncts, Translator(source.relations)),
+            joining.equal_columns(source.conjuncts, source.translate),
         )
         if len(inputs) > 1:
             return joining.buffered(made, source, where)
@@ -164,13 +164,19 @@ def unite(compiler: Compiler, parts: list[Node]) -> Union:
 
 
 @dataclass
-class _From:
+class From:
     """The FROM clause: inputs, reference tables, and all conditions of inner joins and WHERE."""
 
     inputs: list[Input]
     references: list[Reference]
     relations: dict[str, Relation]
     conjuncts: list[Ast]
+    parameters: Mapping[str, pa.DataType] | None = None
+
+    @property
+    def translate(self) -> Translator:
+        """The translator of expressions over this FROM."""
+        return Translator(self.relations, parameters=self.parameters)
 
     @classmethod
     def read(
@@ -179,7 +185,7 @@ class _From:
         select: Ast,
         ctes: Mapping[str, Ast],
         strict: bool,
-    ) -> "_From":
+    ) -> "From":
         """Resolve every item of FROM."""
         items = [select.args["from_"].this]
         joins = select.args.get("joins") or []
@@ -190,14 +196,14 @@ class _From:
         joined = sum(streams) > 1
         grouped = select.args.get("group") is not None
         inner = (strict and not grouped) or joined
-        made = cls([], [], {}, [])
+        made = cls([], [], {}, [], compiler.parameters)
         for at, (item, flows) in enumerate(zip(items, streams, strict=True)):
             compiler.inputs += 1
             if compiler.inputs > MAX_INPUTS:
                 raise InputError(f"the query reads more than {MAX_INPUTS} relations; split it")
             made._add(compiler, item, ctes, inner, flows)
             if at:
-                made._join(compiler, joins[at - 1], flows)
+                made._join(joins[at - 1], flows)
         if not any(streams):
             raise InputError("the query reads reference tables only; put a stream into FROM")
         where = select.args.get("where")
@@ -206,13 +212,12 @@ class _From:
             made._subscriptions(compiler)
         return made
 
-    def lags(self, where: list[Typed]) -> dict[str, int]:
+    def lags(self) -> dict[str, int]:
         """Say how far each clock of the inputs lags behind the watermark in the output."""
         if len(self.inputs) == 1:
             alias = self.inputs[0].alias
             return {Time(b).of(alias).base: lag for b, lag in self.relations[alias].lags.items()}
-        lags: dict[str, int] = joining.bounds(self).lags()
-        return lags
+        return joining.bounds(self).lags()
 
     def _add(
         self,
@@ -222,9 +227,7 @@ class _From:
         strict: bool,
         flows: bool,
     ) -> None:
-        alias = item.alias_or_name
-        if not alias:
-            raise InputError(f"a subquery in FROM needs a name; write ({said(item)}) AS name")
+        alias = item.alias_or_name or f"_subquery{len(self.relations)}"
         if alias.lower() in {known.lower() for known in self.relations}:
             raise InputError(f"{alias!r} is twice in FROM; give one another name with AS")
         body = _body(item, ctes)
@@ -246,7 +249,7 @@ class _From:
         self.inputs.append(Input(alias, stream, strict))
         self.relations[alias] = stream_relation(compiler.catalog, stream)
 
-    def _join(self, compiler: Compiler, join: Ast, flows: bool) -> None:
+    def _join(self, join: Ast, flows: bool) -> None:
         condition = join.args.get("on")
         if join.args.get("side") == "LEFT":
             alias = join.this.alias_or_name
@@ -255,8 +258,7 @@ class _From:
                     f"LEFT JOIN {alias}: only a reference table can be LEFT JOINed; "
                     "between streams write JOIN"
                 )
-            translate = Translator(self.relations, parameters=compiler.parameters)
-            on = translate.boolean(condition)
+            on = self.translate.boolean(condition)
             self.references[-1] = replace(self.references[-1], on=on.sql)
             return
         if condition is not None:
@@ -327,7 +329,7 @@ def _check_join(join: Ast) -> None:
         )
 
 
-def _expand(select: Ast, source: _From) -> list[Ast]:
+def _expand(select: Ast, source: From) -> list[Ast]:
     """Replace * and a.* by columns."""
     found: list[Ast] = []
     for node in select.expressions:

@@ -17,7 +17,7 @@ from evenflow.sql.plan import Block, Group, Node, Union, Windows
 from evenflow.sql.typed import Ast, Field, Relation, Time, Typed
 
 if TYPE_CHECKING:
-    from evenflow.sql.compile import Compiler, _From
+    from evenflow.sql.compile import Compiler, From
 
 WINDOW_BASE = "w"
 
@@ -115,14 +115,14 @@ def group(
     compiler: "Compiler",
     select: Ast,
     expressions: list[Ast],
-    source: "_From",
+    source: "From",
     where: list[Typed],
 ) -> Node:
     """Compile SELECT ... GROUP BY into partial rows per pane and an answer per window."""
     from evenflow.sql.compile import output_name
 
-    translate = Translator(source.relations, parameters=compiler.parameters)
-    lags = source.lags(where)
+    translate = source.translate
+    lags = source.lags()
     made = _Grouping(translate)
     clause = select.args.get("group")
     for node in clause.expressions if clause is not None else ():
@@ -145,7 +145,7 @@ def group(
 
 def _node(
     compiler: "Compiler",
-    source: "_From",
+    source: "From",
     where: list[Typed],
     made: _Grouping,
     outputs: list[tuple[str, Typed]],

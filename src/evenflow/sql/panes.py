@@ -17,7 +17,7 @@ class Panes:
     def __init__(self, node: Group, engine: Engine, key: tuple[str, ...] | None) -> None:
         self.node = node
         self.engine = engine
-        self.store = Store(node.stored, key, self._merge)
+        self.store = Store(key, self._merge)
         self.answered_us = NEVER
         self._nothing = physical_schema(node.relation.schema).empty_table()
 

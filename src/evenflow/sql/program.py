@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from evenflow.errors import InputError
+from evenflow.sql import keys
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile import Compiler
 from evenflow.sql.engine import Engine
@@ -23,6 +24,7 @@ class Program:
 
     `time` is the event-time column of the result, if it has one; rows still to come have
     `time >= watermark - lag_us`, so as a derived stream its watermark is the query's minus that.
+    `key` is the key that was given, or else the one inferred; None if the query cannot be split.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Program:
     key: Mapping[str, tuple[str, ...]] | None
     root: Node
     times: Mapping[str, str]
+    store_keys: Mapping[tuple[int, str], tuple[str, ...]]
 
     @property
     def keyable(self) -> bool:
@@ -63,14 +66,14 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: Key | None = None)
     try:
         compiler = Compiler(catalog)
         root = compiler.query(parse(sql), {}, strict=False)
+        return describe(name, sql, catalog, root, key)
     except InputError as error:
         raise InputError(f"query {name!r}: {error}") from None
     except RecursionError:
         raise InputError(f"query {name!r} is nested too deeply; write it flatter") from None
-    return describe(name, sql, catalog, root)
 
 
-def describe(name: str, sql: str, catalog: Catalog, root: Node) -> Program:
+def describe(name: str, sql: str, catalog: Catalog, root: Node, key: object | None) -> Program:
     """Gather what others need to know of a compiled tree."""
     nodes = walk(root)
     blocks = [node for node in nodes if isinstance(node, Block)]
@@ -79,6 +82,9 @@ def describe(name: str, sql: str, catalog: Catalog, root: Node) -> Program:
     tables = tuple(
         dict.fromkeys(r.table for b in blocks for r in b.references if r.table in catalog.tables)
     )
+    split = keys.infer(root, catalog)
+    if key is not None:
+        split = keys.check(root, catalog, keys.normal(key, streams))
     timed = [f for f in root.relation.fields if f.time and f.type in (TIMESTAMP, TIMESTAMP_NTZ)]
     lag = 0
     if timed and timed[0].time is not None:
@@ -92,9 +98,10 @@ def describe(name: str, sql: str, catalog: Catalog, root: Node) -> Program:
         root.relation.schema,
         timed[0].name if timed else None,
         lag,
-        None,
+        split,
         root,
         {stream: catalog.streams[stream].time for stream in streams},
+        keys.store_keys(root, catalog, split),
     )
 
 

@@ -59,10 +59,7 @@ class Run:
 class Store:
     """Runs of rows of one schema with `_t` in microseconds; `key`: the columns it is split by."""
 
-    def __init__(
-        self, schema: pa.Schema, key: tuple[str, ...] | None, combine: Combine | None = None
-    ) -> None:
-        self.schema = schema
+    def __init__(self, key: tuple[str, ...] | None, combine: Combine | None = None) -> None:
         self.key = key
         self.runs: list[Run] = []
         self._combine = combine
@@ -89,9 +86,8 @@ class Store:
             run.start = max(run.start, int(np.searchsorted(run.times, before_us)))
         self.runs = [run for run in self.runs if len(run)]
 
-    def compact(self) -> list[tuple[list[Run], Run]]:
-        """Merge runs while the last few are of one tier; say which became which."""
-        merged = []
+    def compact(self) -> None:
+        """Merge runs while the last few are of one tier."""
         while len(self.runs) >= FAN:
             last = self.runs[-FAN:]
             if len({_tier(run) for run in last}) > 1:
@@ -99,8 +95,6 @@ class Store:
             rows = pa.concat_tables([run.live for run in last])
             run = Run.of(self._combine(rows) if self._combine else rows)
             self.runs[-FAN:] = [run]
-            merged.append((last, run))
-        return merged
 
     def between(self, low_us: int, high_us: int) -> Iterator[tuple[Run, pa.Table]]:
         """Give the rows with a time in [low, high), run by run."""

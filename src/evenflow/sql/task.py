@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.sql.engine import Engine
+from evenflow.sql.matching import Matching
 from evenflow.sql.panes import Panes
 from evenflow.sql.plan import Block, Group, Node, Union, origin, walk
 from evenflow.sql.store import NEVER, Select, Store
@@ -47,10 +48,20 @@ class Task:
         self.engine = engine
         self._tables = {n: engine.keep(plain(table)) for n, table in tables.items()}
         self._nodes = walk(program.root)
+        split = program.store_keys
         self._panes = {
-            node.id: Panes(node, engine, None) for node in self._nodes if isinstance(node, Group)
+            node.id: Panes(node, engine, split.get((node.id, "")))
+            for node in self._nodes
+            if isinstance(node, Group)
         }
-        self._stateful = bool(self._panes)
+        self._joins = {
+            node.id: Matching(
+                node, engine, {i.alias: split[node.id, i.alias] for i in node.inputs if split}
+            )
+            for node in self._nodes
+            if isinstance(node, Block) and node.probes
+        }
+        self._stateful = bool(self._panes or self._joins)
         self._watermark_us = NEVER
 
     def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
@@ -142,7 +153,10 @@ class Task:
         return _ipc(pa.Table.from_pylist(entries, schema=kinds))
 
     def _stores(self) -> dict[str, Store]:
-        return {f"panes:{i}": panes.store for i, panes in self._panes.items()}
+        found = {f"panes:{i}": panes.store for i, panes in self._panes.items()}
+        for i, join in self._joins.items():
+            found |= {f"join:{i}:{at}": side.store for at, side in enumerate(join.distinct())}
+        return found
 
 
 class _Batch:
@@ -202,11 +216,32 @@ class _Batch:
         return answers
 
     def _block(self, node: Block) -> pa.Table:
+        if node.probes:
+            return self._join(node)
         rows = self._input(node.inputs[0].feed, node.inputs[0].strict)
         if rows is None or not len(rows):
             return self._empty(node)
         sql = block_sql(node, {node.inputs[0].alias: "_rows"}, self.task._tables)
-        made = self.task.engine.run(sql, {"_rows": rows})
+        return self._run(node, sql, {"_rows": rows})
+
+    def _join(self, node: Block) -> pa.Table:
+        join = self.task._joins[node.id]
+        for item in node.inputs:
+            join.admit(item.alias, self._input(item.feed, item.strict))
+        parts: list[str] = []
+        tables: dict[str, pa.Table] = {}
+        for at, term in enumerate(join.terms()):
+            named = {alias: f"_{at}_{place}" for place, alias in enumerate(term)}
+            tables |= {named[alias]: rows for alias, rows in term.items()}
+            parts.append(block_sql(node, named, self.task._tables))
+        made = self._empty(node)
+        if parts:
+            made = self._run(node, " UNION ALL ".join(f"({sql})" for sql in parts), tables)
+        join.settle(self.watermark_us)
+        return made
+
+    def _run(self, node: Block, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        made = self.task.engine.run(sql, tables)
         return made if node.grouped else made.cast(physical_schema(node.relation.schema))
 
     def _empty(self, node: Block) -> pa.Table:

@@ -195,3 +195,14 @@ def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale) + scale
     return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else None
+
+
+def hash_alike(*kinds: pa.DataType) -> bool:
+    """Tell whether equal values of these types have equal hashes, as routing needs.
+
+    >>> hash_alike(INT, LONG), hash_alike(INT, DOUBLE)
+    (True, False)
+    """
+    kinds = tuple(from_spark(kind) for kind in kinds)
+    families = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_floating)
+    return len(set(kinds)) == 1 or any(all(map(family, kinds)) for family in families)
