@@ -14,6 +14,11 @@ saved = task.save()                                  # saved.manifest, saved.seg
 task.load(saved.manifest, read)                      # into a fresh task
 blob = task.release(select); other.accept(blob)      # the state of some keys, by their hash
 task.state_bytes, task.next_due_us
+
+template = compile_template("limit", "SELECT ts FROM trades WHERE symbol = :symbol", catalog)
+template.parameters                                  # schema: subscription, symbol
+task.subscribe(rows); task.unsubscribe(names)        # Arrow table of that schema; Arrow strings
+operator = compile_operator("mine", MyOperator, ["trades"], catalog, key="symbol")
 ```
 A task that raised `QueryFailed` is to be dropped and its query quarantined.
 `engine.within(seconds)` limits the time of what runs inside. The watermark given to `step` must not
@@ -23,18 +28,24 @@ depend on the rows of that batch: rows for windows it completes are late.
 from evenflow.sql.catalog import Catalog, Stream
 from evenflow.sql.engine import Engine
 from evenflow.sql.failure import QueryFailed
-from evenflow.sql.program import Program, compile_query
-from evenflow.sql.task import Output, Saved, Task, sane
+from evenflow.sql.keeping import Output, Saved, Task
+from evenflow.sql.operator import Operator, OperatorProgram, compile_operator
+from evenflow.sql.program import Program, compile_query, compile_template
+from evenflow.sql.rows import sane
 
 __all__ = [
     "Catalog",
     "Engine",
+    "Operator",
+    "OperatorProgram",
     "Output",
     "Program",
     "QueryFailed",
     "Saved",
     "Stream",
     "Task",
+    "compile_operator",
     "compile_query",
+    "compile_template",
     "sane",
 ]

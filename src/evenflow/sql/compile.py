@@ -3,19 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql import grouping, joining, types
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.expressions import SUBSCRIPTIONS, Translator, said
+from evenflow.sql.expressions import SUBSCRIPTIONS, Parameters, Translator, said
 from evenflow.sql.parsing import query
 from evenflow.sql.plan import Block, Input, Node, Reference, Union
 from evenflow.sql.typed import Ast, Field, Relation, Time, Typed
 
 MAX_INPUTS = 64
+SUBSCRIPTION = Typed(
+    f'{types.name(SUBSCRIPTIONS)}."subscription"',
+    types.STRING,
+    frozenset([(SUBSCRIPTIONS, "subscription")]),
+    (SUBSCRIPTIONS, "subscription"),
+)
 
 
 @dataclass
@@ -23,7 +29,7 @@ class Compiler:
     """Compile the parts of one query; `parameters` are those of a template."""
 
     catalog: Catalog
-    parameters: Mapping[str, pa.DataType] | None = None
+    parameters: Parameters | None = None
     ids: "count[int]" = field(default_factory=count)
     known: dict[tuple[str, bool], Node] = field(default_factory=dict)
     inputs: int = 0
@@ -69,6 +75,8 @@ class Compiler:
         if select.args.get("group") or any(e.find(exp.AggFunc) for e in expressions):
             return grouping.group(self, select, expressions, source, where)
         columns = [self._output(translate, node) for node in expressions]
+        if source.subscribed:
+            columns.insert(0, ("subscription", SUBSCRIPTION))
         relation, selected, lineage = _outputs(columns)
         relation = replace(relation, lags=source.lags())
         return self.block(source, where, selected, relation, lineage)
@@ -160,7 +168,25 @@ def unite(compiler: Compiler, parts: list[Node]) -> Union:
                 if t is not None
             )
         fields.append(Field(entry.name, entry.type, time))
-    return Union(next(compiler.ids), tuple(parts), Relation(tuple(fields), lags))
+    named = tuple(_renamed(compiler, part, [f.name for f in fields]) for part in parts)
+    return Union(next(compiler.ids), named, Relation(tuple(fields), lags))
+
+
+def _renamed(compiler: Compiler, part: Node, names: list[str]) -> Node:
+    """Give a part of a union the column names of the first part."""
+    old = part.relation.schema.names
+    if old == names or isinstance(part, Union):
+        return part
+    fields = tuple(replace(f, name=n) for f, n in zip(part.relation.fields, names, strict=True))
+    shared: dict[str, Any] = {
+        "id": next(compiler.ids),
+        "relation": replace(part.relation, fields=fields),
+        "select": tuple((n, sql) for n, (_, sql) in zip(names, part.select, strict=True)),
+        "lineage": {
+            n: part.lineage[o] for n, o in zip(names, old, strict=True) if o in part.lineage
+        },
+    }
+    return replace(part, **shared)
 
 
 @dataclass
@@ -171,7 +197,12 @@ class From:
     references: list[Reference]
     relations: dict[str, Relation]
     conjuncts: list[Ast]
-    parameters: Mapping[str, pa.DataType] | None = None
+    parameters: Parameters | None = None
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether rows meet the subscriptions of a template here."""
+        return any(r.table == SUBSCRIPTIONS for r in self.references)
 
     @property
     def translate(self) -> Translator:
@@ -208,8 +239,10 @@ class From:
             raise InputError("the query reads reference tables only; put a stream into FROM")
         where = select.args.get("where")
         made.conjuncts += joining.conjuncts(where.this) if where is not None else []
-        if compiler.parameters is not None and joins_subscriptions(select):
-            made._subscriptions(compiler)
+        if compiler.parameters is not None and _is_outer(select):
+            made.references.insert(0, Reference(SUBSCRIPTIONS, SUBSCRIPTIONS))
+        elif compiler.parameters is not None:
+            made.parameters = None
         return made
 
     def lags(self) -> dict[str, int]:
@@ -264,19 +297,13 @@ class From:
         if condition is not None:
             self.conjuncts += joining.conjuncts(condition)
 
-    def _subscriptions(self, compiler: Compiler) -> None:
-        assert compiler.parameters is not None  # noqa: S101 - asked by the caller
-        self.references.insert(0, Reference(SUBSCRIPTIONS, SUBSCRIPTIONS))
-        fields = (Field(n, t) for n, t in compiler.parameters.items())
-        self.relations[SUBSCRIPTIONS] = Relation(tuple(fields), is_table=True)
 
-
-def joins_subscriptions(select: Ast) -> bool:
-    """Tell whether the select itself names parameters (not a subquery of it)."""
-    for placeholder in select.find_all(exp.Placeholder):
-        if placeholder.find_ancestor(exp.Select) is select:
-            return True
-    return False
+def _is_outer(select: Ast) -> bool:
+    """Tell the SELECTs that give a template's result from those inside them."""
+    at = select.parent
+    while isinstance(at, exp.Union):
+        at = at.parent
+    return at is None
 
 
 def stream_relation(catalog: Catalog, name: str) -> Relation:
@@ -341,8 +368,6 @@ def _expand(select: Ast, source: From) -> list[Ast]:
         wanted = node.table if isinstance(node, exp.Column) else ""
         aliases = [a for a in source.relations if not wanted or a.lower() == wanted.lower()]
         for alias in aliases:
-            if alias == SUBSCRIPTIONS:
-                continue
             found += [exp.column(f.name, alias) for f in source.relations[alias].fields]
         if not aliases:
             raise InputError(f"{said(node)}: there is no {wanted!r} in FROM")

@@ -30,6 +30,9 @@ _LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
+Parameters = dict[str, pa.DataType | None]  # of a template; None until a type is found
+
+
 def said(node: Ast) -> str:
     """Quote a piece of the query for a message, cut where it is long."""
     sql = node.sql("spark")
@@ -42,7 +45,7 @@ class Translator:
 
     inputs: Mapping[str, Relation]
     hook: Hook | None = None
-    parameters: Mapping[str, pa.DataType] | None = None
+    parameters: "Parameters | None" = None
 
     def __call__(self, node: Ast) -> Typed:
         """Translate one expression."""
@@ -100,6 +103,25 @@ class Translator:
         raise InputError(
             f"there is no field {name!r}; there are {', '.join(f.name for f in value.type)}"
         )
+
+    def learn(self, node: Ast, kind: pa.DataType) -> None:
+        """Give a parameter the type of what it is compared with."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Placeholder) and self.parameters is not None:
+            name = str(node.this or "")
+            if name in self.parameters and self.parameters[name] is None:
+                self.parameters[name] = kind
+
+    def sides(self, node: Ast) -> tuple[Typed, Typed]:
+        """Translate both sides; a parameter takes the type of the other side."""
+        if isinstance(node.left, exp.Placeholder):
+            right = self(node.right)
+            self.learn(node.left, right.type)
+            return self(node.left), right
+        left = self(node.left)
+        self.learn(node.right, left.type)
+        return left, self(node.right)
 
     def pair(self, node: Ast, left: Typed, right: Typed) -> tuple[Typed, Typed]:
         """Widen two sides to Spark's common type."""
@@ -159,7 +181,7 @@ def _literal(_: Translator, node: Ast) -> Typed:
 
 
 def _compare(translate: Translator, node: Ast) -> Typed:
-    left, right = translate(node.left), translate(node.right)
+    left, right = translate.sides(node)
     left, right = _dated(left, right), _dated(right, left)
     left, right = translate.pair(node, left, right)
     return combined(f"({left.sql} {_COMPARE[type(node)]} {right.sql})", types.BOOLEAN, left, right)
@@ -189,7 +211,7 @@ def timestamp_sql(written: str) -> str:
 
 
 def _null_safe(translate: Translator, node: Ast) -> Typed:
-    left, right = translate.pair(node, translate(node.left), translate(node.right))
+    left, right = translate.pair(node, *translate.sides(node))
     sql = f"({left.sql} IS NOT DISTINCT FROM {right.sql})"
     return combined(sql, types.BOOLEAN, left, right)
 
@@ -224,6 +246,8 @@ def _in(translate: Translator, node: Ast) -> Typed:
     if node.args.get("query") is not None or node.args.get("unnest") is not None:
         raise InputError(f"{said(node)}: IN (SELECT ...) is not supported; write a JOIN instead")
     value = translate(node.this)
+    for item in node.expressions:
+        translate.learn(item, value.type)
     items = [translate.pair(node, _dated(translate(e), value), value) for e in node.expressions]
     if not items:
         raise InputError(f"{said(node)} has an empty list")
@@ -330,10 +354,16 @@ def _negate(translate: Translator, node: Ast) -> Typed:
 def _parameter(translate: Translator, node: Ast) -> Typed:
     name = str(node.this or "")
     if translate.parameters is None or name not in translate.parameters:
-        raise InputError(f"{said(node)} is a parameter; parameters belong in a template")
+        raise InputError(f"{said(node)} is a parameter; parameters belong in WHERE of a template")
+    kind = translate.parameters[name]
+    if kind is None:
+        raise InputError(
+            f"the type of parameter :{name} is not known; compare it with a column, "
+            f"or write CAST(:{name} AS DOUBLE)"
+        )
     column = (SUBSCRIPTIONS, name)
     sql = f"{types.name(SUBSCRIPTIONS)}.{types.name(name)}"
-    return Typed(sql, translate.parameters[name], frozenset([column]), column)
+    return Typed(sql, kind, frozenset([column]), column)
 
 
 SUBSCRIPTIONS = "_subscriptions"

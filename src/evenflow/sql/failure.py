@@ -8,5 +8,9 @@ class QueryFailed(Exception):  # noqa: N818 - it is the query that failed, not t
     """
 
     def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(reason, message)
         self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message

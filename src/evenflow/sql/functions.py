@@ -145,6 +145,7 @@ def _pmod(translate: Translator, node: Ast) -> Typed:
 def _cast(translate: Translator, node: Ast) -> Typed:
     kind = types.parse(node.args["to"])
     safe = bool(node.args.get("safe"))
+    translate.learn(node.this, kind)
     if node.this.is_string and kind in (types.TIMESTAMP, types.TIMESTAMP_NTZ):
         try:
             return Typed(timestamp_sql(str(node.this.this)), kind)

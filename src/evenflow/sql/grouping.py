@@ -119,7 +119,7 @@ def group(
     where: list[Typed],
 ) -> Node:
     """Compile SELECT ... GROUP BY into partial rows per pane and an answer per window."""
-    from evenflow.sql.compile import output_name
+    from evenflow.sql.compile import SUBSCRIPTION, output_name
 
     translate = source.translate
     lags = source.lags()
@@ -134,6 +134,12 @@ def group(
         )
     above = Translator({}, made.answer)
     outputs = []
+    if source.subscribed:
+        made.keys.setdefault(SUBSCRIPTION.sql, SUBSCRIPTION)
+        at = list(made.keys).index(SUBSCRIPTION.sql)
+        outputs.append(
+            ("subscription", Typed(types.name(f"g{at}"), types.STRING, column=("", f"g{at}")))
+        )
     for node in expressions:
         name = output_name(node)
         outputs.append((name, above(node.this if isinstance(node, exp.Alias) else node)))

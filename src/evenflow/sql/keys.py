@@ -18,6 +18,7 @@ from evenflow.sql.plan import Block, Group, Node, Union, walk
 from evenflow.sql.types import hash_alike
 
 Column = tuple[int, str, str]  # node, alias ("" for its result), name
+GROUPS = "."  # the alias under which a Group's own columns are known
 
 
 @dataclass
@@ -46,10 +47,10 @@ class Classes:
                 made._block(node, catalog)
             elif isinstance(node, Group):
                 for name, key in node.lineage.items():
-                    made.join((node.id, "", name), (node.id, "", key))
+                    made.join((node.id, "", name), (node.id, GROUPS, key))
                 for feed in node.feeds:
                     for key in node.keys:
-                        made.join((node.id, "", key), (feed.id, "", key))
+                        made.join((node.id, GROUPS, key), (feed.id, "", key))
             else:
                 made._union(node)
         return made
@@ -155,7 +156,7 @@ def store_keys(
 
     for node in walk(root):
         if isinstance(node, Group):
-            made[node.id, ""] = pick(node.id, "", node.keys)
+            made[node.id, ""] = pick(node.id, GROUPS, node.keys)
         elif isinstance(node, Block):
             if _subscribed(node):
                 names = [n for i, a, n in classes.parent if (i, a) == (node.id, SUBSCRIPTIONS)]
@@ -206,7 +207,7 @@ def _fits(wanted: Column, classes: Classes, root: Node) -> bool:
     members = {c for c in classes.parent if classes.find(c) == wanted}
     for node in walk(root):
         if isinstance(node, Group):
-            if not any((node.id, "", key) in members for key in node.keys):
+            if not any((node.id, GROUPS, key) in members for key in node.keys):
                 return False
         elif isinstance(node, Block):
             for item in node.inputs:

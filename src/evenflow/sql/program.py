@@ -1,19 +1,21 @@
 """A compiled query: what it reads, what it gives, by which key it can be split; and its tasks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql import keys
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile import Compiler
 from evenflow.sql.engine import Engine
+from evenflow.sql.expressions import Parameters
 from evenflow.sql.parsing import parse
 from evenflow.sql.plan import Block, Group, Node, walk
-from evenflow.sql.task import Task
-from evenflow.sql.types import TIMESTAMP, TIMESTAMP_NTZ
+from evenflow.sql.task import QueryTask
+from evenflow.sql.types import STRING, TIMESTAMP, TIMESTAMP_NTZ
 
 Key = str | tuple[str, ...] | list[str] | Mapping[str, object]
 
@@ -39,19 +41,25 @@ class Program:
     root: Node
     times: Mapping[str, str]
     store_keys: Mapping[tuple[int, str], tuple[str, ...]]
+    parameters: pa.Schema | None = None
+
+    @property
+    def subscription_key(self) -> tuple[str, ...] | None:
+        """The columns of a template's subscriptions that go with the key."""
+        return self.store_keys.get((-1, ""))
 
     @property
     def keyable(self) -> bool:
         """Whether the query can be spread over workers by a key."""
         return self.key is not None
 
-    def open(self, engine: Engine, tables: Mapping[str, pa.Table] | None = None) -> Task:
+    def open(self, engine: Engine, tables: Mapping[str, pa.Table] | None = None) -> QueryTask:
         """Start on a worker, with no state yet."""
         given = tables or {}
         missing = [name for name in self.tables if name not in given]
         if missing:
             raise InputError(f"query {self.name!r} reads {missing[0]!r}, which was not given")
-        return Task(self, engine, {name: given[name] for name in self.tables})
+        return QueryTask(self, engine, {name: given[name] for name in self.tables})
 
 
 def compile_query(name: str, sql: str, catalog: Catalog, key: Key | None = None) -> Program:
@@ -71,6 +79,33 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: Key | None = None)
         raise InputError(f"query {name!r}: {error}") from None
     except RecursionError:
         raise InputError(f"query {name!r} is nested too deeply; write it flatter") from None
+
+
+def compile_template(name: str, sql: str, catalog: Catalog, key: Key | None = None) -> Program:
+    """Compile a query with parameters such as :symbol; each subscription gives them values.
+
+    The result begins with the column `subscription`. A parameter has the type of the column it
+    is compared with; `program.parameters` is the schema of the subscriptions.
+    """
+    try:
+        root_ast = parse(sql)
+        found = [str(node.this or "") for node in root_ast.find_all(exp.Placeholder)]
+        parameters: Parameters = dict.fromkeys(sorted(found))
+        if not found or "" in parameters:
+            raise InputError("a template needs parameters with names, such as :symbol")
+        if "subscription" in parameters:
+            raise InputError(":subscription is the name of the subscription itself; rename it")
+        root = Compiler(catalog, parameters).query(root_ast, {}, strict=False)
+        unused = [n for n, kind in parameters.items() if kind is None]
+        if unused:
+            raise InputError(f"the type of :{unused[0]} is not known; compare it with a column")
+        made = describe(name, sql, catalog, root, key)
+    except InputError as error:
+        raise InputError(f"template {name!r}: {error}") from None
+    except RecursionError:
+        raise InputError(f"template {name!r} is nested too deeply; write it flatter") from None
+    schema = pa.schema([("subscription", STRING), *parameters.items()])
+    return replace(made, kind="template", parameters=schema)
 
 
 def describe(name: str, sql: str, catalog: Catalog, root: Node, key: object | None) -> Program:

@@ -112,21 +112,25 @@ class Store:
 
     def release(self, select: Select | None) -> list[pa.Table]:
         """Take out the rows whose key's hash is selected, or all."""
+        if select is None:
+            return self.take_out(lambda rows: np.ones(len(rows), dtype=np.bool_))
+        key = self.key
+        if not key:
+            raise ValueError("the query is not split by a key: release_all moves its state")
+        return self.take_out(lambda rows: select(hash_keys(*(rows.column(c) for c in key))))
+
+    def take_out(self, chosen_of: Callable[[pa.Table], Bools]) -> list[pa.Table]:
+        """Take out the rows that are chosen."""
         taken, kept = [], []
         for run in self.runs:
             rows = run.live
-            chosen = np.ones(len(rows), dtype=np.bool_)
-            if select is not None:
-                if not self.key:
-                    raise ValueError("rows of a whole query move together: release_all")
-                chosen = select(hash_keys(*(rows.column(name) for name in self.key)))
+            chosen = chosen_of(rows)
             if not chosen.any():
                 kept.append(run)
                 continue
             taken.append(rows.filter(pa.array(chosen)))
             if not chosen.all():
-                rest = Run.of(rows.filter(pa.array(~chosen)), run.floor_us)
-                kept.append(rest)
+                kept.append(Run.of(rows.filter(pa.array(~chosen)), run.floor_us))
         self.runs = kept
         return taken
 
