@@ -16,6 +16,7 @@ from evenflow.sql.plan import Block, Input, Node, Reference, Union
 from evenflow.sql.typed import Ast, Field, Relation, Time, Typed
 
 MAX_INPUTS = 64
+Ctes = Mapping[str, tuple[Ast, "Ctes"]]  # WITH queries, each with the names known where it stands
 SUBSCRIPTION = Typed(
     f'{types.name(SUBSCRIPTIONS)}."subscription"',
     types.STRING,
@@ -31,22 +32,33 @@ class Compiler:
     catalog: Catalog
     parameters: Parameters | None = None
     ids: "count[int]" = field(default_factory=count)
-    known: dict[tuple[str, bool], Node] = field(default_factory=dict)
+    known: dict[tuple[int, bool], tuple[Node, int]] = field(default_factory=dict)
     inputs: int = 0
 
-    def query(self, node: Ast, ctes: Mapping[str, Ast], strict: bool) -> Node:
-        """Compile a query or a subquery; one that occurs twice is computed once."""
-        node = query(node)
-        ctes = self._with(node, ctes)
-        key = (node.sql("spark"), strict)
-        if key not in self.known:
-            if isinstance(node, exp.Union):
-                self.known[key] = self._union(node, ctes, strict)
-            else:
-                self.known[key] = self._select(node, ctes, strict)
-        return self.known[key]
+    def query(self, node: Ast, ctes: "Ctes", strict: bool) -> Node:
+        """Compile a query or a subquery; a WITH query that is read twice is computed once."""
+        key = (id(node), strict)
+        if key in self.known:
+            made, size = self.known[key]
+            self.count(size)
+            return made
+        before = self.inputs
+        parsed = query(node)
+        inner = self._with(parsed, ctes)
+        if isinstance(parsed, exp.Union):
+            made = self._union(parsed, inner, strict)
+        else:
+            made = self._select(parsed, inner, strict)
+        self.known[key] = (made, self.inputs - before)
+        return made
 
-    def _with(self, node: Ast, ctes: Mapping[str, Ast]) -> Mapping[str, Ast]:
+    def count(self, inputs: int) -> None:
+        """Count what is read; a query read twice counts twice, so nesting cannot explode."""
+        self.inputs += inputs
+        if self.inputs > MAX_INPUTS:
+            raise InputError(f"the query reads more than {MAX_INPUTS} relations; split it")
+
+    def _with(self, node: Ast, ctes: "Ctes") -> "Ctes":
         clause = node.args.get("with_")
         if clause is None:
             return ctes
@@ -56,18 +68,15 @@ class Compiler:
         for cte in clause.expressions:
             if cte.args["alias"].args.get("columns"):
                 raise InputError(f"WITH {cte.alias}(...): name the columns inside, with AS")
-            body = cte.this.copy()
-            for name, earlier in named.items():
-                _inline(body, name, earlier)
-            named[cte.alias.lower()] = body
+            named[cte.alias.lower()] = (cte.this, dict(named))
         return named
 
-    def _union(self, node: Ast, ctes: Mapping[str, Ast], strict: bool) -> Node:
+    def _union(self, node: Ast, ctes: "Ctes", strict: bool) -> Node:
         sides = [self.query(side, ctes, strict) for side in (node.left, node.right)]
         parts = [p for side in sides for p in (side.parts if isinstance(side, Union) else [side])]
         return unite(self, parts)
 
-    def _select(self, select: Ast, ctes: Mapping[str, Ast], strict: bool) -> Node:
+    def _select(self, select: Ast, ctes: "Ctes", strict: bool) -> Node:
         source = From.read(self, select, ctes, strict)
         translate = source.translate
         where = [translate.boolean(node) for node in source.conjuncts]
@@ -214,7 +223,7 @@ class From:
         cls,
         compiler: Compiler,
         select: Ast,
-        ctes: Mapping[str, Ast],
+        ctes: "Ctes",
         strict: bool,
     ) -> "From":
         """Resolve every item of FROM."""
@@ -229,9 +238,7 @@ class From:
         inner = (strict and not grouped) or joined
         made = cls([], [], {}, [], compiler.parameters)
         for at, (item, flows) in enumerate(zip(items, streams, strict=True)):
-            compiler.inputs += 1
-            if compiler.inputs > MAX_INPUTS:
-                raise InputError(f"the query reads more than {MAX_INPUTS} relations; split it")
+            compiler.count(1)
             made._add(compiler, item, ctes, inner, flows)
             if at:
                 made._join(joins[at - 1], flows)
@@ -256,7 +263,7 @@ class From:
         self,
         compiler: Compiler,
         item: Ast,
-        ctes: Mapping[str, Ast],
+        ctes: "Ctes",
         strict: bool,
         flows: bool,
     ) -> None:
@@ -265,7 +272,7 @@ class From:
             raise InputError(f"{alias!r} is twice in FROM; give one another name with AS")
         body = _body(item, ctes)
         if body is not None:
-            node = compiler.query(body, ctes, strict)
+            node = compiler.query(*body, strict)
             self.inputs.append(Input(alias, node))
             self.relations[alias] = node.relation
             return
@@ -320,18 +327,21 @@ def _lookup(names: Mapping[str, object], wanted: str) -> str:
     return next(name for name in names if name.lower() == wanted.lower())
 
 
-def _body(item: Ast, ctes: Mapping[str, Ast]) -> Ast | None:
+def _body(item: Ast, ctes: "Ctes") -> "tuple[Ast, Ctes] | None":
+    """Return the query behind an item of FROM, with the names it may use."""
     if isinstance(item, exp.Subquery):
-        return item.this
+        return item.this, ctes
     if isinstance(item, exp.Table) and not item.db and item.name.lower() in ctes:
         return ctes[item.name.lower()]
     return None
 
 
-def _is_stream(compiler: Compiler, item: Ast, ctes: Mapping[str, Ast]) -> bool:
+def _is_stream(compiler: Compiler, item: Ast, ctes: "Ctes") -> bool:
     """Tell whether an item of FROM flows; subqueries do, reference tables do not."""
-    if item.args.get("sample") or item.args.get("pivots"):
-        raise InputError(f"{said(item)}: TABLESAMPLE and PIVOT are not supported; leave them out")
+    extra = [k for k, v in item.args.items() if v and k not in ("this", "alias", "db", "catalog")]
+    alias = item.args.get("alias")
+    if extra or (alias is not None and alias.args.get("columns")):
+        raise InputError(f"{said(item)}: in FROM write a name or (SELECT ...), then AS alias")
     if _body(item, ctes) is not None:
         return True
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier) or item.db:
@@ -372,11 +382,3 @@ def _expand(select: Ast, source: From) -> list[Ast]:
         if not aliases:
             raise InputError(f"{said(node)}: there is no {wanted!r} in FROM")
     return found
-
-
-def _inline(body: Ast, name: str, earlier: Ast) -> None:
-    """Put an earlier WITH query where a later one names it."""
-    for table in list(body.find_all(exp.Table)):
-        if table.name.lower() == name and not table.db:
-            alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
-            table.replace(exp.Subquery(this=earlier.copy(), alias=alias))

@@ -7,6 +7,7 @@ extension, setting or Python variable, and is stopped when it runs too long.
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -56,6 +57,7 @@ class Engine:
             self._connection.execute(statement)
         self._watch = _Watch(self._connection)
         self._names = count()
+        self._finish = weakref.finalize(self, _finish, self._watch, self._connection)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Run one SELECT over the given tables."""
@@ -101,8 +103,7 @@ class Engine:
 
     def close(self) -> None:
         """Release the memory."""
-        self._watch.end()
-        self._connection.close()
+        self._finish()
 
     def _failure(self, error: duckdb.Error) -> QueryFailed:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -111,6 +112,11 @@ class Engine:
         if isinstance(error, duckdb.OutOfMemoryException):
             return QueryFailed("memory", f"it needs more memory than it may have: {said}")
         return QueryFailed("error", said)
+
+
+def _finish(watch: "_Watch", connection: duckdb.DuckDBPyConnection) -> None:
+    watch.end()
+    connection.close()
 
 
 class _Watch:

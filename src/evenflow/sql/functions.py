@@ -44,7 +44,6 @@ def refusal(node: Ast) -> str:
 
 _REFUSED: tuple[tuple[tuple[type, ...], str], ...] = (
     ((exp.Subquery, exp.Exists, exp.Select), "join the other relation in FROM instead"),
-    ((exp.Window,), "OVER needs all rows; group by window(time, '10 seconds') instead"),
     ((exp.Rand, exp.Randn, exp.Uuid), "its answer changes from run to run; add a column upstream"),
     (
         (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser),
@@ -217,6 +216,12 @@ def _case(translate: Translator, node: Ast) -> Typed:
 def _if(translate: Translator, node: Ast) -> Typed:
     branch = exp.If(this=node.this, true=node.args["true"])
     return _case(translate, exp.Case(ifs=[branch], default=node.args.get("false")))
+
+
+def _nvl2(translate: Translator, node: Ast) -> Typed:
+    asked = exp.Not(this=exp.Is(this=node.this, expression=exp.Null()))
+    branch = exp.If(this=asked, true=node.args["true"])
+    return _case(translate, exp.Case(ifs=[branch], default=node.args["false"]))
 
 
 def _spread(name: str) -> Rule:
@@ -420,6 +425,7 @@ _RULES: dict[type, Rule] = {
     exp.Greatest: _spread("greatest"),
     exp.Least: _spread("least"),
     exp.Nullif: _nullif,
+    exp.Nvl2: _nvl2,
     exp.Concat: _concat,
     exp.DPipe: _concat,
     exp.Like: _like,

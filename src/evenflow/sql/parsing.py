@@ -19,7 +19,9 @@ class StreamingSpark(Spark):
     """Spark's dialect in which `window` is the function of time windows, not the clause."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Spark's words without WINDOW."""
+        """Spark's words without WINDOW; a doubled quote is a quote, as in Spark 4."""
+
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
         KEYWORDS: ClassVar[dict[str, Any]] = {
             word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word != "WINDOW"
@@ -84,10 +86,19 @@ def query(node: Ast) -> Ast:
     _clauses(node, _ALLOWED)
     if node.args.get("kind"):
         raise InputError("SELECT AS STRUCT is not supported; name the columns")
+    over = next((w for e in node.expressions if (w := e.find(exp.Window)) is not None), None)
+    if over is not None:
+        raise InputError(
+            f"{said(over)} is refused: OVER needs all rows; group by window(time, '10 seconds')"
+        )
     if node.args.get("from_") is None:
         raise InputError("the query reads no stream; add FROM")
     group = node.args.get("group")
-    if group is not None and any(v for k, v in group.args.items() if k != "expressions"):
+    sets = (exp.Rollup, exp.Cube, exp.GroupingSets)
+    if group is not None and (
+        any(v for k, v in group.args.items() if k != "expressions")
+        or any(isinstance(e, sets) for e in group.expressions)
+    ):
         raise InputError("ROLLUP, CUBE and GROUPING SETS are not supported; write UNION ALL")
     return node
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.sql.types import from_spark, physical
+from evenflow.sql.types import NULL, from_spark, physical
 
 EARLIEST_US = -2_208_988_800_000_000  # 1900
 LATEST_US = 7_258_118_400_000_000  # 2200
@@ -19,7 +19,11 @@ def plain(rows: pa.Table) -> pa.Table:
 
 def finished(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Give results Spark's types."""
-    return rows.rename_columns(schema.names).cast(schema)
+    rows = rows.rename_columns(schema.names)
+    for at, entry in enumerate(schema):
+        if entry.type == NULL:
+            rows = rows.set_column(at, entry, pa.nulls(len(rows)))
+    return rows.cast(schema)
 
 
 def sane(times: pa.ChunkedArray) -> pa.ChunkedArray:
