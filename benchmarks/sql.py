@@ -1,7 +1,7 @@
 """How fast the SQL tasks are, and whether a batch costs what is new: `python -m benchmarks.sql`.
 
-No Spark: one task in this process, DuckDB at one thread. JSON out; seconds are for reading ratios
-within one run, not for comparing machines.
+No Spark: one task in this process, DuckDB at one thread. JSON out. Seconds are of CPU, so that a
+busy machine does not blur them; read ratios within one run.
 """
 
 import argparse
@@ -53,11 +53,11 @@ def timed(task: Task, batches: list[tuple[pa.Table, int]], skip: int) -> tuple[l
     """Return the seconds of each batch after the first few, and the rows they gave."""
     seconds, rows = [], 0
     for at, (batch, watermark) in enumerate(batches):
-        begin = time.perf_counter()
+        begin = time.process_time()
         out = task.step({"trades": batch}, watermark)
         task.save()
         if at >= skip:
-            seconds.append(time.perf_counter() - begin)
+            seconds.append(time.process_time() - begin)
             rows += len(out.rows)
     return seconds, rows
 
@@ -124,10 +124,10 @@ def subscriptions(engine: Engine, batches: int) -> dict[str, Any]:
     for at in range(batches):
         times = np.sort(rng.integers(at * SECOND, (at + 1) * SECOND, 100_000))
         batch = trades(rng, times, rng.integers(0, 10_000, 100_000))
-        begin = time.perf_counter()
+        begin = time.process_time()
         given = sum(len(task.step({"trades": batch}, 0).rows) for task in tasks)
         if at:
-            seconds.append(time.perf_counter() - begin)
+            seconds.append(time.process_time() - begin)
             rows += given
     return report(seconds, 100_000, matches=rows // len(seconds))
 

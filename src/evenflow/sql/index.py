@@ -69,9 +69,17 @@ def _merge(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices
 
 
 @kernel
-def _search(hashes: Hashes, times: Indices, key: np.uint64, time: np.int64) -> int:
-    """Return the first place whose (hash, time) is not below the wanted."""
-    first, last = 0, len(hashes)
+def _seek(hashes: Hashes, times: Indices, key: np.uint64, time: np.int64, first: int) -> int:
+    """Return the first place from `first` on whose (hash, time) is not below the wanted.
+
+    Askers come in order, so the place is near: gallop to it, then halve.
+    """
+    last, stride = first, 1
+    while last < len(hashes) and (
+        hashes[last] < key or (hashes[last] == key and times[last] < time)
+    ):
+        first, last, stride = last + 1, last + stride, stride * 2
+    last = min(last, len(hashes))
     while first < last:
         middle = (first + last) // 2
         if hashes[middle] < key or (hashes[middle] == key and times[middle] < time):
@@ -84,11 +92,12 @@ def _search(hashes: Hashes, times: Indices, key: np.uint64, time: np.int64) -> i
 @kernel
 def _find(hashes: Hashes, times: Indices, keys: Hashes, lows: Indices, highs: Indices) -> Indices:
     """List the places in the index that the spans cover."""
-    begins, total = np.empty(len(keys), dtype=np.int64), 0
+    begins = np.empty(len(keys), dtype=np.int64)
     ends = np.empty(len(keys), dtype=np.int64)
+    total, at = 0, 0
     for row in range(len(keys)):
-        begins[row] = _search(hashes, times, keys[row], lows[row])
-        ends[row] = _search(hashes, times, keys[row], highs[row] + 1)
+        begins[row] = _seek(hashes, times, keys[row], lows[row], at)
+        ends[row] = at = _seek(hashes, times, keys[row], highs[row] + 1, begins[row])
         total += ends[row] - begins[row]
     found = np.empty(total, dtype=np.int64)
     at = 0

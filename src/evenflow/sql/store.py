@@ -6,6 +6,7 @@ tier are merged four at a time, and a save hands out only runs that no save has 
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from uuid import uuid4
 
 import numpy as np
@@ -23,7 +24,7 @@ Combine = Callable[[pa.Table], pa.Table]
 Select = Callable[[Hashes], Bools]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Run:
     """Rows ordered by `_t`; those before `start` are forgotten.
 
@@ -46,6 +47,15 @@ class Run:
             order = np.argsort(times, kind="stable")
             rows, times = rows.take(pa.array(order)), times[order]
         return cls(rows, times, floor_us=floor_us)
+
+    @cached_property
+    def _distinct(self) -> Indices:
+        return self.times[np.flatnonzero(np.diff(self.times, prepend=NEVER - 1))]
+
+    def distinct(self) -> Indices:
+        """The different times of its rows, found once."""
+        first = self.times[self.start] if len(self) else NEVER
+        return self._distinct[np.searchsorted(self._distinct, first) :]
 
     @property
     def live(self) -> pa.Table:
@@ -108,7 +118,7 @@ class Store:
         """Give the distinct times of all rows kept."""
         if not self.runs:
             return np.zeros(0, dtype=np.int64)
-        return np.unique(np.concatenate([np.unique(r.times[r.start :]) for r in self.runs]))
+        return np.unique(np.concatenate([run.distinct() for run in self.runs]))
 
     def release(self, select: Select | None) -> list[pa.Table]:
         """Take out the rows whose key's hash is selected, or all."""

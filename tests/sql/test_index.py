@@ -1,0 +1,66 @@
+"""The index finds exactly the rows that can match; kept rows are merged without loss."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.model import hash_keys
+from evenflow.sql.index import Index, _find, find_plain, merge_spans
+from evenflow.sql.store import Store
+
+SPANS = st.lists(st.tuples(st.integers(0, 6), st.integers(-5, 30), st.integers(0, 9)), max_size=30)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 25)), max_size=60), SPANS)
+def test_the_kernels_find_what_the_plain_version_finds(
+    rows: list[tuple[int, int]], asked: list[tuple[int, int, int]]
+) -> None:
+    rows.sort()
+    hashes = np.array([h for h, _ in rows], dtype=np.uint64)
+    times = np.array([t for _, t in rows], dtype=np.int64)
+    wanted = [(h, low, low + width) for h, low, width in asked]
+    columns = [np.array([w[i] for w in wanted], dtype=k) for i, k in enumerate(("u8", "i8", "i8"))]
+    found = _find(hashes, times, *merge_spans(*columns))
+    assert found.tolist() == find_plain(hashes, times, wanted)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 40), max_size=40), st.integers(0, 2**32 - 1))
+def test_a_store_keeps_what_it_was_given_until_told_to_forget(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    store, model, number = Store(("k",)), dict[int, tuple[int, int]](), 0
+    index = Index(("k",))
+    for step, size in enumerate(sizes):
+        times = rng.integers(step, step + 10, size)
+        keys = rng.integers(0, 5, size)
+        ids = np.arange(number, number + size)
+        number += size
+        store.append(pa.table({"_t": times, "k": keys, "id": ids}))
+        model |= {int(i): (int(k), int(t)) for i, k, t in zip(ids, keys, times, strict=True)}
+        store.forget(step)
+        model = {i: (k, t) for i, (k, t) in model.items() if t >= step}
+        store.compact()
+        index.keep_only(store.runs)
+        kept = [int(i) for run in store.runs for i in run.live["id"].to_pylist()]
+        assert sorted(kept) == sorted(model)
+        assert store.times().tolist() == sorted({t for _, t in model.values()})
+        asked = rng.integers(0, 5, 3)
+        low = np.full(3, step + 2)
+        parts = index.fetch(store.runs, hash_keys(asked), low, low + 3)
+        got = sorted(i for part in parts for i in part["id"].to_pylist())
+        wanted = {i for i, (k, t) in model.items() if k in asked and step + 2 <= t <= step + 5}
+        assert got == sorted(wanted)
+
+
+def test_few_runs_stay_and_each_is_saved_once() -> None:
+    store, written = Store(None), 0
+    for step in range(500):
+        store.append(pa.table({"_t": np.full(1000, step)}))
+        store.forget(step - 200)
+        store.compact()
+        named, fresh = store.save()
+        written += sum(map(len, fresh.values()))
+        assert len(named) == len(store.runs) <= 20
+    assert written < 500 * 1000 * 6  # each row is written a few times, not once a batch
