@@ -101,6 +101,48 @@ CASES: dict[str, tuple[str, str | None]] = {
     ),
 }
 
+TOPS = """SELECT b.ts, b.symbol, b.qty, w.s FROM trades b JOIN (SELECT {w} AS s, {e} AS e,
+max(qty) AS m FROM trades GROUP BY {g}) w ON b.qty = w.m AND b.ts >= w.s AND b.ts < w.e"""
+NEW = """SELECT p.symbol, p.n, q.n AS m, {out} FROM
+(SELECT {w1} AS w, symbol, count(*) AS n FROM trades GROUP BY {g1}, symbol) p JOIN
+(SELECT {w2} AS w, sym, count(*) AS n FROM quotes GROUP BY {g2}, sym) q
+ON p.symbol = q.sym AND p.w = q.w"""
+LEVELS = """SELECT {w2} AS s, max(n) AS top, sum(n) AS n FROM (SELECT {w} AS w, symbol,
+count(*) AS n FROM trades GROUP BY {g}, symbol) GROUP BY {g2}"""
+CASES |= {
+    "highest of the window": (
+        TOPS.format(w="window.start", e="window.end", g="window(ts, '10 seconds')"),
+        TOPS.format(w=TUMBLING, e=f"{TUMBLING} + INTERVAL 10 SECONDS", g=TUMBLING),
+    ),
+    "windows joined": (
+        NEW.format(
+            out="p.w.start AS s",
+            w1="window",
+            g1="window(ts, '10 seconds')",
+            w2="window",
+            g2="window(qt, '10 seconds')",
+        ),
+        NEW.format(out="p.w AS s", w1=TUMBLING, g1="1", w2=bucket("qt", 10), g2="1"),
+    ),
+    "windows of windows": (
+        LEVELS.format(
+            w="window", g="window(ts, '5 seconds')", w2="window.start", g2="window(w, '20 seconds')"
+        ),
+        LEVELS.format(w=bucket("ts", 5), g="1", w2=bucket("w", 20), g2="1"),
+    ),
+    "grouped by the time itself": (
+        "SELECT ts, venue, count(*) AS n FROM trades GROUP BY ts, venue HAVING n < 9",
+        None,
+    ),
+    "join of what a join gave": (
+        """SELECT p.ts, p.qty, c.ts AS cts FROM (SELECT a.ts, a.symbol AS k, b.qty FROM trades a
+        JOIN trades b ON a.symbol = b.symbol AND b.ts = a.ts + INTERVAL 1 SECOND) p
+        JOIN quotes c0 ON c0.sym = p.k AND c0.qt = p.ts JOIN trades c ON c.symbol = p.k
+        AND c.ts BETWEEN p.ts AND p.ts + INTERVAL 3 SECONDS""",
+        None,
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
@@ -110,7 +152,7 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(given_rows=rows(), seed=st.integers(0, 2**32 - 1))
 def test_batches_add_up_to_the_batch_answer(
     engine: Engine, case: str, given_rows: Rows, seed: int

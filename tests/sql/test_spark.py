@@ -58,6 +58,7 @@ AGGREGATES = [
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
+    running = SparkSession.getActiveSession()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     made_session = (
@@ -67,8 +68,10 @@ def spark() -> Iterator[Any]:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
+    made_session.conf.set("spark.sql.session.timeZone", "UTC")
     yield made_session
-    made_session.stop()
+    if running is None:
+        made_session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +116,7 @@ def test_every_class_of_query_answers_as_spark_does(
 
 def check(session: Any, engine: Engine, sql: str, texts: list[str]) -> None:
     wanted = session.sql(sql).toArrow()
+    assert wanted.num_rows > 0
     program = compile_query("q", sql, CATALOG)
     for at, (mine, theirs) in enumerate(zip(program.schema, wanted.schema, strict=True)):
         text = texts[at] if at < len(texts) else mine.name
