@@ -143,10 +143,7 @@ def output_name(node: Ast) -> str:
 def _outputs(
     columns: list[tuple[str, Typed]],
 ) -> tuple[Relation, tuple[tuple[str, str], ...], Mapping[str, tuple[str, str]]]:
-    names = [name.lower() for name, _ in columns]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two result columns are named {name!r}; rename one with AS")
+    types.check_names(name for name, _ in columns)
     fields = tuple(Field(name, value.type, value.time) for name, value in columns)
     lineage = {name: value.column for name, value in columns if value.column}
     return Relation(fields), tuple((n, v.sql) for n, v in columns), lineage

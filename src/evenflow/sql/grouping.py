@@ -177,9 +177,7 @@ def _node(
         source, [*where, present], tuple(inner), Relation(()), lineage, grouped=True
     )
     feeds = feed.parts if isinstance(feed, Union) else (feed,)
-    names = [name.lower() for name, _ in outputs]
-    if len(set(names)) < len(names):
-        raise InputError("two result columns have one name; rename one with AS")
+    types.check_names(name for name, _ in outputs)
     relation = Relation(
         tuple(Field(name, value.type, value.time) for name, value in outputs),
         {WINDOW_BASE: windows.lag_us + windows.size_us - 1},

@@ -135,7 +135,9 @@ def check(root: Node, catalog: Catalog, key: Key) -> Key:
                 f"together; {instead}"
             )
         if not _hash_alike(catalog, chosen):
-            raise InputError("the key's columns have different types; cast them before the stream")
+            raise InputError(
+                "the key's columns are arrays or maps, or of different types; cast them before"
+            )
     return key
 
 

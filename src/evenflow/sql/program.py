@@ -15,7 +15,7 @@ from evenflow.sql.expressions import Parameters
 from evenflow.sql.parsing import parse
 from evenflow.sql.plan import Block, Group, Node, walk
 from evenflow.sql.task import QueryTask
-from evenflow.sql.types import STRING, TIMESTAMP, TIMESTAMP_NTZ
+from evenflow.sql.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, check_names
 
 Key = str | tuple[str, ...] | list[str] | Mapping[str, object]
 
@@ -91,6 +91,7 @@ def compile_template(name: str, sql: str, catalog: Catalog, key: Key | None = No
         root_ast = parse(sql)
         found = [str(node.this or "") for node in root_ast.find_all(exp.Placeholder)]
         parameters: Parameters = dict.fromkeys(sorted(found))
+        check_names(parameters)
         if not found or "" in parameters:
             raise InputError("a template needs parameters with names, such as :symbol")
         if "subscription" in parameters:

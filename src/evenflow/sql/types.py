@@ -4,6 +4,8 @@ TIMESTAMP is `timestamp[us, tz=UTC]`, TIMESTAMP_NTZ is `timestamp[us]`. Inside D
 TIMESTAMP in UTC, so no answer depends on a session's time zone.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -197,6 +199,24 @@ def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else None
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that clash: with each other (case does not count), or with our own."""
+    seen: set[str] = set()
+    for each in names:
+        if each.lower() in seen:
+            raise InputError(f"two columns are named {each!r} (case does not count); rename one")
+        if re.fullmatch(r"_(t|e\d+)", each.lower()):
+            raise InputError(f"the column name {each!r} is used inside; rename it")
+        seen.add(each.lower())
+
+
+def is_hashable(kind: pa.DataType) -> bool:
+    """Tell whether values can be a key: scalars and structs of them."""
+    if pa.types.is_struct(kind):
+        return all(is_hashable(f.type) for f in kind)
+    return not pa.types.is_nested(kind)
+
+
 def hash_alike(*kinds: pa.DataType) -> bool:
     """Tell whether equal values of these types have equal hashes, as routing needs.
 
@@ -204,5 +224,7 @@ def hash_alike(*kinds: pa.DataType) -> bool:
     (True, False)
     """
     kinds = tuple(from_spark(kind) for kind in kinds)
+    if not all(map(is_hashable, kinds)):
+        return False
     families = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_floating)
     return len(set(kinds)) == 1 or any(all(map(family, kinds)) for family in families)
