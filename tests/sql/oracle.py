@@ -78,16 +78,16 @@ def made(rng: np.random.Generator, count: int, cuts: int, span_s: int) -> Rows:
         begins = [0, *ends]
         parts[stream] = [whole.slice(b, e - b) for b, e in zip(begins, [*ends, count], strict=True)]
     batches = [dict(zip(parts, cut, strict=True)) for cut in zip(*parts.values(), strict=True)]
-    return Rows(batches, _watermarks(batches))
+    return Rows(batches, watermarks(batches, {"trades": "ts", "quotes": "qt"}))
 
 
-def _watermarks(batches: list[dict[str, pa.Table]]) -> list[int]:
+def watermarks(batches: list[dict[str, pa.Table]], times: dict[str, str]) -> list[int]:
     """Let the watermark before a batch be the least stream's maximum so far, less the delay."""
-    seen = {"trades": -(1 << 60), "quotes": -(1 << 60)}
+    seen = dict.fromkeys(times, -(1 << 60))
     found = []
     for batch in batches:
         found.append(min(seen.values()) - DELAY_US)
-        for stream, column in (("trades", "ts"), ("quotes", "qt")):
+        for stream, column in times.items():
             if len(batch[stream]):
                 newest = pc.max(batch[stream][column].cast(pa.int64())).as_py()
                 seen[stream] = max(seen[stream], newest)

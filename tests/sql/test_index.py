@@ -64,3 +64,25 @@ def test_few_runs_stay_and_each_is_saved_once() -> None:
         written += sum(map(len, fresh.values()))
         assert len(named) == len(store.runs) <= 20
     assert written < 500 * 1000 * 6  # each row is written a few times, not once a batch
+
+
+def test_keys_that_leave_do_not_make_their_runs_be_written_again() -> None:
+    store = Store(("k",))
+    keys = np.arange(5000) % 50
+    store.append(pa.table({"_t": np.arange(5000), "k": keys}))
+    written = dict(store.save()[1])
+    for leaving in (7, 9):
+        moving = hash_keys(np.array([leaving]))[0]
+        (out,) = store.release(lambda hashes, moving=moving: hashes == moving)  # type: ignore[misc]
+        assert set(out["k"].to_pylist()) == {leaving}
+    store.append(pa.table({"_t": [5000], "k": [7]}))  # a key may come back
+    store.forget(1000)
+    named, fresh = store.save()
+    assert sorted(map(len, fresh.values())) == [1, 1, 1]  # two hashes and the row that came back
+    assert store.save()[1] == {}
+    copy = Store(("k",))
+    copy.load(named, {**written, **fresh}.__getitem__)
+    rows = [run.live.to_pylist() for run in copy.runs]
+    assert rows == [run.live.to_pylist() for run in store.runs]
+    assert [row["_t"] for row in rows[1]] == [5000]
+    assert copy.save() == (named, {})

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.sql import nexmark
 from tests.sql.oracle import CATALOG, TABLES, Cluster, made, same
 from tests.sql.test_oracle import CASES
 
+from evenflow.simulation.nexmark import QUERIES, SCHEMAS
 from evenflow.sql import Engine, compile_query
 
 pytestmark = pytest.mark.slow
@@ -112,6 +114,19 @@ def test_every_class_of_query_answers_as_spark_does(
     session: Any, engine: Engine, case: str
 ) -> None:
     check(session, engine, CASES[case][0], [])
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_nexmark_answers_as_spark_does(session: Any, engine: Engine, name: str) -> None:
+    given = nexmark.cut(1, events=8_000, per_second=200, batches=5)
+    for stream in SCHEMAS:
+        session.createDataFrame(given.all(stream)).createOrReplaceTempView(stream)
+    wanted = session.sql(QUERIES[name]).toArrow()
+    program = compile_query(name, QUERIES[name], nexmark.CATALOG)
+    assert plain_schema(program.schema) == plain_schema(wanted.schema)
+    got = Cluster(program, engine, np.random.default_rng(7)).run(given)
+    assert len(got) > 0
+    same(got, wanted)
 
 
 def check(session: Any, engine: Engine, sql: str, texts: list[str]) -> None:

@@ -50,6 +50,8 @@ class _Grouping:
         if (grouped := self._group(node)) is not None:
             return grouped
         if isinstance(node, exp.Column):
+            if (part := self._part(node)) is not None:
+                return part
             raise InputError(
                 f"{said(node)} is neither grouped nor aggregated; "
                 "add it to GROUP BY or put it into an aggregate such as max(...)"
@@ -74,6 +76,18 @@ class _Grouping:
             at = list(self.keys).index(inner.sql)
             return Typed(types.name(f"g{at}"), inner.type, column=("", f"g{at}"))
         return None
+
+    def _part(self, node: Ast) -> Typed | None:
+        """Answer for a field of a struct that is grouped by."""
+        *before, last = node.parts
+        if not before:
+            return None
+        whole = exp.Column(**dict(zip(("this", "table", "db"), reversed(before), strict=False)))
+        try:
+            value = self._group(whole)
+        except InputError:
+            return None
+        return self.translate.field(value, last.name) if value is not None else None
 
     def _names_window(self, node: Ast) -> bool:
         if is_window(node):

@@ -19,7 +19,7 @@ class Index:
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
-        self._runs: dict[str, tuple[Hashes, Indices, Indices]] = {}
+        self._runs: dict[int, tuple[Run, tuple[Hashes, Indices, Indices]]] = {}
 
     def fetch(self, runs: list[Run], hashes: Hashes, low: Indices, high: Indices) -> list[pa.Table]:
         """Fetch the rows of the runs that the askers want."""
@@ -34,17 +34,16 @@ class Index:
 
     def keep_only(self, runs: list[Run]) -> None:
         """Forget the index of runs that are gone."""
-        names = {run.name for run in runs}
-        self._runs = {name: entry for name, entry in self._runs.items() if name in names}
+        self._runs = {id(run): self._runs[id(run)] for run in runs if id(run) in self._runs}
 
     def _of(self, run: Run) -> tuple[Hashes, Indices, Indices]:
-        entry = self._runs.get(run.name)
+        _, entry = self._runs.get(id(run), (run, None))
         if entry is None:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
             # Rows are in order of time already, so a stable sort orders by (hash, time).
             positions = np.argsort(hashes, kind="stable")
             entry = (hashes[positions], run.times[positions], positions)
-            self._runs[run.name] = entry
+            self._runs[id(run)] = (run, entry)  # the run is held, so its id stays its own
         return entry
 
 

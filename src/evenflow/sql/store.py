@@ -2,11 +2,13 @@
 
 Appending, forgetting and saving cost what is new, not what is kept: a batch adds a run, runs of one
 tier are merged four at a time, and a save hands out only runs that no save has handed out before.
+Keys that leave do not make their runs be written again: a save names the hashes that are gone.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -24,19 +26,25 @@ Combine = Callable[[pa.Table], pa.Table]
 Select = Callable[[Hashes], Bools]
 
 
+def _new_name() -> str:
+    return uuid4().hex
+
+
 @dataclass(eq=False)
 class Run:
     """Rows ordered by `_t`; those before `start` are forgotten.
 
-    `floor_us` is the watermark up to which another task has already answered for these rows.
+    `floor_us` is the watermark up to which another task has already answered for these rows. `name`
+    is that of the saved segment; `gone` are hashes of keys whose rows have left since it was saved.
     """
 
     rows: pa.Table
     times: Indices
     start: int = 0
     floor_us: int = NEVER
-    name: str = field(default_factory=lambda: uuid4().hex)
+    name: str = field(default_factory=_new_name)
     saved: bool = False
+    gone: dict[str, Hashes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: pa.Table, floor_us: int = NEVER) -> "Run":
@@ -73,6 +81,7 @@ class Store:
         self.key = key
         self.runs: list[Run] = []
         self._combine = combine
+        self._written: set[str] = set()  # names of `gone` that a save has handed out
 
     def __len__(self) -> int:
         return sum(len(run) for run in self.runs)
@@ -124,50 +133,70 @@ class Store:
         """Take out the rows whose key's hash is selected, or all."""
         if select is None:
             return self.take_out(lambda rows: np.ones(len(rows), dtype=np.bool_))
-        key = self.key
-        if not key:
-            raise ValueError("the query is not split by a key: release_all moves its state")
-        return self.take_out(lambda rows: select(hash_keys(*(rows.column(c) for c in key))))
+        taken: list[pa.Table] = []
+        kept: list[Run | None] = []
+        for run in self.runs:
+            hashes = self._hashes(run.live)
+            chosen = select(hashes)
+            rest = self._part(run, chosen, taken)
+            if rest is not run and rest is not None and run.saved and len(rest) * 2 > len(run):
+                rest.name, rest.saved = run.name, True
+                rest.gone = {**run.gone, _new_name(): np.unique(hashes[chosen])}
+            kept.append(rest)
+        self.runs = [run for run in kept if run is not None]
+        return taken
 
     def take_out(self, chosen_of: Callable[[pa.Table], Bools]) -> list[pa.Table]:
         """Take out the rows that are chosen."""
-        taken, kept = [], []
-        for run in self.runs:
-            rows = run.live
-            chosen = chosen_of(rows)
-            if not chosen.any():
-                kept.append(run)
-                continue
-            taken.append(rows.filter(pa.array(chosen)))
-            if not chosen.all():
-                kept.append(Run.of(rows.filter(pa.array(~chosen)), run.floor_us))
-        self.runs = kept
+        taken: list[pa.Table] = []
+        kept = [self._part(run, chosen_of(run.live), taken) for run in self.runs]
+        self.runs = [run for run in kept if run is not None]
         return taken
 
+    def _part(self, run: Run, chosen: Bools, taken: list[pa.Table]) -> Run | None:
+        if not chosen.any():
+            return run
+        taken.append(run.live.filter(pa.array(chosen)))
+        if chosen.all():
+            return None
+        return Run.of(run.live.filter(pa.array(~chosen)), run.floor_us)
+
+    def _hashes(self, rows: pa.Table) -> Hashes:
+        if not self.key:
+            raise ValueError("the query is not split by a key: release_all moves its state")
+        return hash_keys(*(rows.column(name) for name in self.key))
+
     def save(self) -> tuple[list[dict[str, object]], dict[str, pa.Table]]:
-        """Name all runs, and hand out those that were not handed out before."""
-        fresh = {}
+        """Name all runs, and hand out what was not handed out before."""
+        fresh: dict[str, pa.Table] = {}
+        named: list[dict[str, object]] = []
         for run in self.runs:
             if not run.saved:
                 fresh[run.name] = run.live
-                run.rows, run.times, run.start = run.live, run.times[run.start :], 0
                 run.saved = True
-        named: list[dict[str, object]] = [
-            {"name": run.name, "start": run.start, "floor_us": run.floor_us} for run in self.runs
-        ]
+            for name in run.gone:
+                if name not in self._written:
+                    fresh[name] = pa.table({"hash": run.gone[name]})
+            self._written |= set(run.gone)
+            low = int(run.times[run.start])
+            entry = {"name": run.name, "from_us": low, "floor_us": run.floor_us}
+            named.append({**entry, "gone": list(run.gone)})
+        self._written &= {name for run in self.runs for name in run.gone}
         return named, fresh
 
-    def load(self, named: Iterable[dict[str, object]], read: Callable[[str], pa.Table]) -> None:
+    def load(self, named: Iterable[Mapping[str, Any]], read: Callable[[str], pa.Table]) -> None:
         """Rebuild the runs a save named."""
         for entry in named:
-            rows = read(str(entry["name"])).combine_chunks()
-            run = Run(rows, column_times(rows), int(str(entry["start"])))
-            run.floor_us, run.name, run.saved = (
-                int(str(entry["floor_us"])),
-                str(entry["name"]),
-                True,
-            )
+            rows = read(entry["name"]).combine_chunks()
+            gone = {name: read(name).column("hash").to_numpy() for name in entry["gone"]}
+            if gone:
+                left = np.isin(self._hashes(rows), np.concatenate(list(gone.values())))
+                rows = rows.filter(pa.array(~left))
+            times = column_times(rows)
+            start = int(np.searchsorted(times, entry["from_us"]))
+            run = Run(rows, times, start, entry["floor_us"], entry["name"], True, gone)
             self.runs.append(run)
+            self._written |= set(gone)
 
 
 def column_times(rows: pa.Table) -> Indices:
