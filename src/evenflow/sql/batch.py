@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenflow.sql.engine import ROWS
 from evenflow.sql.plan import Block, Group, Node, Union, origin
 from evenflow.sql.rows import sane
 from evenflow.sql.types import name, physical_schema
@@ -77,8 +78,12 @@ class Batch:
         rows = self._input(node.inputs[0].feed, node.inputs[0].strict)
         if rows is None or not len(rows):
             return self._empty(node)
-        sql = block_sql(node, {node.inputs[0].alias: "_rows"}, self._tables)
-        return self._run(node, sql, {"_rows": rows})
+        alias = node.inputs[0].alias
+        if node.references:
+            sql = block_sql(node, {alias: "_rows"}, self._tables)
+            return self._typed(node, self.task.engine.run(sql, {"_rows": rows}))
+        sql = block_sql(node, {alias: ROWS}, {})
+        return self._typed(node, self.task.engine.run_again(sql, rows))
 
     def _join(self, node: Block) -> pa.Table:
         join = self.task.joins[node.id]
@@ -92,12 +97,12 @@ class Batch:
             parts.append(block_sql(node, named, self._tables))
         made = self._empty(node)
         if parts:
-            made = self._run(node, " UNION ALL ".join(f"({sql})" for sql in parts), tables)
+            sql = " UNION ALL ".join(f"({part})" for part in parts)
+            made = self._typed(node, self.task.engine.run(sql, tables))
         join.settle(self.watermark_us)
         return made
 
-    def _run(self, node: Block, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        made = self.task.engine.run(sql, tables)
+    def _typed(self, node: Block, made: pa.Table) -> pa.Table:
         return made if node.grouped else made.cast(physical_schema(node.relation.schema))
 
     def _empty(self, node: Block) -> pa.Table:

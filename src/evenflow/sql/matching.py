@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.model import hash_keys
-from evenflow.sql.engine import Engine
+from evenflow.sql.engine import ROWS, Engine
 from evenflow.sql.index import Index
 from evenflow.sql.joining import ROW
 from evenflow.sql.plan import Block, Buffer, Input, Probe
@@ -75,8 +75,8 @@ class Matching:
             return
         select = ", ".join(f"{sql} AS {name(c)}" for c, sql in side.buffer.select)
         where = f" WHERE {' AND '.join(side.buffer.where)}" if side.buffer.where else ""
-        sql = f"SELECT {select} FROM _rows AS {name(ROW)}{where}"  # noqa: S608
-        side.new = side.store.append(self.engine.run(sql, {"_rows": rows}))
+        sql = f"SELECT {select} FROM {name(ROWS)} AS {name(ROW)}{where}"  # noqa: S608
+        side.new = side.store.append(self.engine.run_again(sql, rows))
 
     def terms(self) -> list[dict[str, pa.Table]]:
         """Give, for each input with new rows, the rows of every input that can match them."""

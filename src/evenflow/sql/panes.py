@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model.arrays import Indices
-from evenflow.sql.engine import Engine
+from evenflow.sql.engine import ROWS, Engine
 from evenflow.sql.plan import Group, Windows
 from evenflow.sql.store import NEVER, Store
 from evenflow.sql.types import name, physical_schema
@@ -59,8 +59,8 @@ class Panes:
         node = self.node
         groups = ", ".join(name(c) for c in ("_t", *node.keys))
         merged = ", ".join(f"{sql} AS {name(c)}" for c, sql in node.merges)
-        sql = f"SELECT {groups}, {merged} FROM _partial GROUP BY {groups}"  # noqa: S608
-        return self.engine.run(sql, {"_partial": rows}).cast(node.stored)
+        sql = f"SELECT {groups}, {merged} FROM {name(ROWS)} GROUP BY {groups}"  # noqa: S608
+        return self.engine.run_again(sql, rows).cast(node.stored)
 
 
 def _answer_sql(node: Group) -> str:

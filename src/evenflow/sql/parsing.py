@@ -53,6 +53,8 @@ def parse(sql: str) -> Ast:
     """
     if len(sql) > MAX_CHARACTERS:
         raise InputError(f"the query has {len(sql)} characters; at most {MAX_CHARACTERS} are read")
+    if any(character < " " and character not in "\t\r\n" for character in sql):
+        raise InputError("the query contains control characters; take them out")
     try:
         found = [s for s in sqlglot.parse(sql, read=StreamingSpark) if s is not None]
         if len(found) != 1:

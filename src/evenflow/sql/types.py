@@ -205,6 +205,8 @@ def check_names(names: Iterable[str]) -> None:
     for each in names:
         if each.lower() in seen:
             raise InputError(f"two columns are named {each!r} (case does not count); rename one")
+        if any(character < " " for character in each):
+            raise InputError(f"the column name {each!r} has control characters; rename it")
         if re.fullmatch(r"_(t|e\d+)", each.lower()):
             raise InputError(f"the column name {each!r} is used inside; rename it")
         seen.add(each.lower())
