@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.sql.oracle import CATALOG
+from tests.sql.oracle import CATALOG, TABLES
 
 from evenflow.errors import InputError
 from evenflow.sql import Engine, QueryFailed, compile_query
@@ -149,6 +149,22 @@ def test_a_greedy_statement_fails_alone(engine: Engine) -> None:
         engine.run("SELECT list(a.range || 'x' ORDER BY a.range) FROM range(20000000) a", {})
     assert failed.value.reason in ("memory", "time")
     assert engine.run("SELECT 1 AS x", {})["x"].to_pylist() == [1]
+
+
+def test_a_reference_table_is_kept_once_for_all_its_readers(engine: Engine) -> None:
+    sql = "SELECT t.qty, s.sector FROM trades t JOIN sectors s ON t.symbol = s.symbol"
+    program = compile_query("q", sql, CATALOG)
+    tasks = [program.open(engine, TABLES) for _ in range(3)]
+    kept = "SELECT count(*) AS n FROM duckdb_tables() WHERE table_name LIKE 'kept%'"
+    assert engine.run(kept, {})["n"].to_pylist() == [1]
+    for task in tasks[1:]:
+        task.close()
+    assert (
+        tasks[0].step({"trades": CATALOG.streams["trades"].schema.empty_table()}, 0).rows
+        is not None
+    )
+    tasks[0].close()
+    assert engine.run(kept, {})["n"].to_pylist() == [0]
 
 
 @pytest.mark.parametrize(

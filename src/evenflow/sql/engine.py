@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from evenflow.sql.failure import QueryFailed
+from evenflow.sql.rows import plain
 
 _AT_CONNECT: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
@@ -67,6 +68,7 @@ class Engine:
         self._watch = _Watch(self._connection)
         self._names = count()
         self._statements: dict[str, _Prepared] = {}
+        self._shared: dict[int, _Shared] = {}
         self._finish = weakref.finalize(self, _finish, self._watch, self._connection)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -138,8 +140,23 @@ class Engine:
                 self._connection.unregister("_incoming")
         return name
 
+    def share(self, table: pa.Table) -> str:
+        """Keep a reference table once, however many tasks read it; each gives it back by `drop`."""
+        found = self._shared.get(id(table))
+        if found is None:
+            found = _Shared(table, self.keep(plain(table)))
+            self._shared[id(table)] = found  # it is held, so its id stays its own
+        found.readers += 1
+        return found.name
+
     def drop(self, name: str) -> None:
-        """Forget a kept table."""
+        """Forget a kept table; a shared one when its last reader is gone."""
+        for at, found in list(self._shared.items()):
+            if found.name == name:
+                found.readers -= 1
+                if found.readers:
+                    return
+                del self._shared[at]
         self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
     @contextmanager
@@ -180,6 +197,13 @@ class _Slot:
 class _Prepared:
     name: str
     slot: _Slot
+
+
+@dataclass
+class _Shared:
+    table: pa.Table
+    name: str
+    readers: int = 0
 
 
 def _finish(watch: "_Watch", connection: duckdb.DuckDBPyConnection) -> None:

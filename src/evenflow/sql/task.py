@@ -26,7 +26,7 @@ class QueryTask(Task):
     def __init__(self, program: "Program", engine: Engine, tables: Mapping[str, pa.Table]) -> None:
         self.program = program
         self.engine = engine
-        self._tables = {n: engine.keep(plain(table)) for n, table in tables.items()}
+        self._tables = {n: engine.share(table) for n, table in tables.items()}
         split = program.store_keys
         nodes = walk(program.root)
         self.panes = {
