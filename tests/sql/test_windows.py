@@ -1,10 +1,13 @@
 """Windowed aggregates, small and by hand; the random ones are in test_oracle."""
 
+import pickle
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from evenflow.model import hash_keys
 from evenflow.sql import Catalog, Engine, Stream, Task, compile_query
 
 SECOND = 1_000_000
@@ -90,3 +93,22 @@ def test_a_saved_state_goes_on_where_it_was(engine: Engine) -> None:
     copy.load(saved.manifest, saved.segments.__getitem__)
     assert copy.next_due_us == task.next_due_us
     assert copy.step({}, 100 * SECOND).rows.equals(task.step({}, 100 * SECOND).rows)
+
+
+def test_the_bytes_of_the_keys_are_the_bytes_of_the_state(engine: Engine) -> None:
+    task = compile_query("q", COUNT.format("'10 seconds'"), CATALOG).open(engine)
+    rows = [(i % 7, "hot" if i % 2 else f"s{i}", 1.0) for i in range(40)]
+    task.step({"trades": trades(*rows)}, 0)
+    hashes, sizes = task.key_bytes()
+    assert sorted(hashes) == sorted(set(hash_keys(pa.array([s for _, s, _ in rows]))))
+    assert 0.9 * task.state_bytes <= sizes.sum() <= task.state_bytes
+    assert task.release(lambda found: np.isin(found, hashes)) is not None
+    assert len(task.key_bytes()[0]) == 0
+
+
+def test_a_program_travels(engine: Engine) -> None:
+    program = compile_query("q", COUNT.format("'10 seconds'"), CATALOG)
+    copy = pickle.loads(pickle.dumps(program))  # noqa: S301 - our own bytes
+    task = copy.open(engine)
+    task.step({"trades": trades((1, "a", 1))}, 0)
+    assert task.step({}, 10 * SECOND).rows["n"].to_pylist() == [1]

@@ -5,8 +5,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
+from evenflow.model.arrays import Hashes, Indices
 from evenflow.sql.rows import to_bytes
 from evenflow.sql.store import NEVER, Select, Store
 
@@ -66,6 +68,16 @@ class Task(ABC):
     def state_bytes(self) -> int:
         """Bytes of the state."""
         return sum(store.nbytes for store in self.stores().values())
+
+    def key_bytes(self) -> tuple[Hashes, Indices]:
+        """Return the keys that have state, by hash, and about how many bytes each has.
+
+        A pass over the state: ask when a plan is to be made, not every batch.
+        """
+        parts = [store.key_bytes() for store in self.stores().values()]
+        hashes, places = np.unique(np.concatenate([h for h, _ in parts]), return_inverse=True)
+        sizes = np.bincount(places, np.concatenate([b for _, b in parts]), len(hashes))
+        return hashes, sizes.astype(np.int64)
 
     def save(self) -> Saved:
         """Hand out the state; segments are immutable and named once and for all."""

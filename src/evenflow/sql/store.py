@@ -91,6 +91,15 @@ class Store:
         """Bytes of the rows kept."""
         return sum(run.live.nbytes for run in self.runs)
 
+    def key_bytes(self) -> tuple[Hashes, Indices]:
+        """Return the hash of each key kept and the bytes of its rows, taken as equally long."""
+        found = [(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))]
+        for run in self.runs:
+            hashes, rows = np.unique(self._hashes(run.live), return_counts=True)
+            found.append((hashes, rows * run.live.nbytes // len(run)))
+        hashes, sizes = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        return hashes, sizes
+
     def append(self, rows: pa.Table, floor_us: int = NEVER) -> Run | None:
         """Add rows as a new run."""
         if len(rows) == 0:
