@@ -1,36 +1,22 @@
 """Turn a Spark SQL expression into a DuckDB expression of the same value and Spark's type.
 
-The text that reaches DuckDB is written here, piece by piece, from an allow-list: a node that no
-rule below or in `functions` knows is refused. Nothing of the user's text is passed on unread.
+The text that reaches DuckDB is written piece by piece from an allow-list: a node that no rule here
+or in `functions` knows is refused. Nothing of the user's text is passed on unread.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import date, datetime
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.intervals import interval_us
 from evenflow.sql.typed import Ast, Relation, Typed
 
 Hook = Callable[[Ast], Typed | None]
-
-_COMPARE: dict[type, str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
-_ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
-
-
 Parameters = dict[str, pa.DataType | None]  # of a template; None until a type is found
+SUBSCRIPTIONS = "_subscriptions"  # the alias of a template's rows of parameters
 
 
 def said(node: Ast) -> str:
@@ -51,11 +37,10 @@ class Translator:
         """Translate one expression."""
         if self.hook is not None and (answer := self.hook(node)) is not None:
             return answer
-        for kind in type(node).__mro__:
-            rule = _RULES.get(kind)
-            if rule is not None:
-                return rule(self, node)
-        from evenflow.sql.functions import call
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node)
+        from evenflow.sql.functions import call  # which is made of rules that call us
 
         return call(self, node)
 
@@ -154,201 +139,13 @@ class Translator:
         return value
 
 
+Rule = Callable[[Translator, Ast], Typed]
+
+
 def combined(sql: str, kind: pa.DataType, *values: Typed) -> Typed:
     """Make an expression of others."""
     columns = frozenset[tuple[str, str]]().union(*(v.columns for v in values))
     return Typed(sql, kind, columns)
-
-
-def _literal(_: Translator, node: Ast) -> Typed:
-    written = str(node.this)
-    if node.is_string:
-        return Typed(types.text(written), types.STRING, literal=written)
-    if written.lstrip("-").isdigit():
-        value = int(written)
-        if abs(value) >= 1 << 63:
-            raise InputError(f"the number {written} is beyond BIGINT; write it as a DECIMAL cast")
-        kind = types.INT if -(1 << 31) <= value < 1 << 31 else types.LONG
-        return Typed(f"CAST({value} AS {types.duckdb_name(kind)})", kind, literal=value)
-    if "e" in written.lower():
-        return Typed(f"CAST({float(written)!r} AS DOUBLE)", types.DOUBLE)
-    whole, _dot, fraction = written.partition(".")
-    digits = max(len(whole.lstrip("0")) + len(fraction), len(fraction), 1)
-    if digits > types.MAX_DIGITS or not (whole + fraction).isdigit():
-        raise InputError(f"the number {written[:50]} cannot be read; at most 38 digits")
-    exact = pa.decimal128(digits, len(fraction))
-    return Typed(f"CAST({types.text(written)} AS {types.duckdb_name(exact)})", exact)
-
-
-def _compare(translate: Translator, node: Ast) -> Typed:
-    left, right = translate.sides(node)
-    left, right = _dated(left, right), _dated(right, left)
-    left, right = translate.pair(node, left, right)
-    return combined(f"({left.sql} {_COMPARE[type(node)]} {right.sql})", types.BOOLEAN, left, right)
-
-
-def _dated(value: Typed, other: Typed) -> Typed:
-    """Read a string literal that stands beside a date or timestamp, as Spark does."""
-    if not isinstance(value.literal, str):
-        return value
-    try:
-        if other.type == types.DATE:
-            day = date.fromisoformat(value.literal)
-            return Typed(f"DATE {types.text(day.isoformat())}", types.DATE)
-        if types.is_time(other.type):
-            return Typed(timestamp_sql(value.literal), other.type)
-    except ValueError:
-        raise InputError(f"{value.literal!r} is no date or time; write '2026-01-31'") from None
-    return value
-
-
-def timestamp_sql(written: str) -> str:
-    """Write a timestamp literal, read in UTC where it names no zone."""
-    moment = datetime.fromisoformat(written)
-    if (offset := moment.utcoffset()) is not None:
-        moment = (moment - offset).replace(tzinfo=None)
-    return f"TIMESTAMP {types.text(moment.isoformat(' '))}"
-
-
-def _null_safe(translate: Translator, node: Ast) -> Typed:
-    left, right = translate.pair(node, *translate.sides(node))
-    sql = f"({left.sql} IS NOT DISTINCT FROM {right.sql})"
-    return combined(sql, types.BOOLEAN, left, right)
-
-
-def _logic(translate: Translator, node: Ast) -> Typed:
-    left, right = translate.boolean(node.left), translate.boolean(node.right)
-    return combined(f"({left.sql} {_LOGIC[type(node)]} {right.sql})", types.BOOLEAN, left, right)
-
-
-def _not(translate: Translator, node: Ast) -> Typed:
-    value = translate.boolean(node.this)
-    return combined(f"(NOT {value.sql})", types.BOOLEAN, value)
-
-
-def _is(translate: Translator, node: Ast) -> Typed:
-    value, what = translate(node.this), node.args["expression"]
-    if isinstance(what, exp.Null):
-        return combined(f"({value.sql} IS NULL)", types.BOOLEAN, value)
-    if isinstance(what, exp.Boolean) and value.type == types.BOOLEAN:
-        word = "TRUE" if what.this else "FALSE"
-        return combined(f"({value.sql} IS NOT DISTINCT FROM {word})", types.BOOLEAN, value)
-    raise InputError(f"{said(node)} is not supported; write IS NULL or IS TRUE")
-
-
-def _between(translate: Translator, node: Ast) -> Typed:
-    low = exp.GTE(this=node.this, expression=node.args["low"])
-    high = exp.LTE(this=node.this, expression=node.args["high"])
-    return _logic(translate, exp.And(this=low, expression=high))
-
-
-def _in(translate: Translator, node: Ast) -> Typed:
-    if node.args.get("query") is not None or node.args.get("unnest") is not None:
-        raise InputError(f"{said(node)}: IN (SELECT ...) is not supported; write a JOIN instead")
-    value = translate(node.this)
-    for item in node.expressions:
-        translate.learn(item, value.type)
-    items = [translate.pair(node, _dated(translate(e), value), value) for e in node.expressions]
-    if not items:
-        raise InputError(f"{said(node)} has an empty list")
-    kinds = {left.type for left, _ in items}
-    widest = value.type
-    for kind in kinds:
-        widest = types.common(widest, kind) or widest
-    listed = ", ".join(left.cast(widest).sql for left, _ in items)
-    return combined(
-        f"({value.cast(widest).sql} IN ({listed}))",
-        types.BOOLEAN,
-        value,
-        *(left for left, _ in items),
-    )
-
-
-def _arithmetic(translate: Translator, node: Ast) -> Typed:
-    if isinstance(node, exp.Add | exp.Sub):
-        if isinstance(node.right, exp.Interval) or _is_interval(node.right):
-            return _shift(translate, node)
-        if isinstance(node, exp.Add) and _is_interval(node.left):
-            return _shift(translate, exp.Add(this=node.right, expression=node.left))
-    left, right = translate(node.left), translate(node.right)
-    for side in (left, right):
-        if not (types.is_number(side.type) or side.type == types.NULL):
-            raise InputError(
-                f"{said(node)}: {types.spark_name(side.type)} is no number; "
-                "times take an INTERVAL, for the rest write a cast"
-            )
-    sign = _ARITHMETIC[type(node)]
-    if types.is_decimal(left.type) or types.is_decimal(right.type):
-        return _decimal(node, sign, left, right)
-    left, right = translate.pair(node, left, right)
-    return combined(f"({left.sql} {sign} {right.sql})", left.type, left, right)
-
-
-def _decimal(node: Ast, sign: str, left: Typed, right: Typed) -> Typed:
-    """Add, subtract or multiply exactly, in the precision Spark gives."""
-    if types.is_fraction(left.type) or types.is_fraction(right.type):
-        left, right = left.cast(types.DOUBLE), right.cast(types.DOUBLE)
-        return combined(f"({left.sql} {sign} {right.sql})", types.DOUBLE, left, right)
-    a, b = literal_decimal(left), literal_decimal(right)
-    if sign == "*":
-        digits, scale = a.precision + b.precision + 1, a.scale + b.scale
-    else:
-        scale = max(a.scale, b.scale)
-        digits = max(a.precision - a.scale, b.precision - b.scale) + scale + 1
-    if digits > types.MAX_DIGITS:
-        raise InputError(
-            f"{said(node)} needs {digits} digits of DECIMAL, 38 is the most; "
-            "cast a side to fewer digits or to DOUBLE"
-        )
-    kind = pa.decimal128(digits, scale)
-    left, right = left.cast(a), right.cast(b)
-    name = types.duckdb_name(kind)
-    if sign == "*":
-        sql = f"CAST({left.sql} * {right.sql} AS {name})"
-    else:
-        sql = f"CAST(CAST({left.sql} AS {name}) {sign} CAST({right.sql} AS {name}) AS {name})"
-    return combined(sql, kind, left, right)
-
-
-def literal_decimal(value: Typed) -> pa.Decimal128Type:
-    """Return the decimal type of an operand; Spark takes a literal at its own length."""
-    if isinstance(value.literal, int) and types.is_integer(value.type):
-        return pa.decimal128(max(len(str(abs(value.literal))), 1), 0)
-    return types.as_decimal(types.INT if value.type == types.NULL else value.type)
-
-
-def _is_interval(node: Ast) -> bool:
-    if isinstance(node, exp.Paren):
-        return _is_interval(node.this)
-    if isinstance(node, exp.Add | exp.Sub):
-        return _is_interval(node.left) and _is_interval(node.right)
-    return isinstance(node, exp.Interval)
-
-
-def _shift(translate: Translator, node: Ast) -> Typed:
-    """Move a timestamp by a constant."""
-    value, by_us = translate(node.left), interval_us(node.right)
-    if not types.is_time(value.type):
-        raise InputError(
-            f"{said(node)} adds an interval to {types.spark_name(value.type)}; "
-            "cast it to TIMESTAMP first"
-        )
-    if isinstance(node, exp.Sub):
-        by_us = -by_us
-    sql = f"({value.sql} + to_microseconds({by_us}))"
-    moved = value.time.shifted(by_us) if value.time else None
-    return replace(combined(sql, value.type, value), time=moved)
-
-
-def _negate(translate: Translator, node: Ast) -> Typed:
-    if isinstance(node.this, exp.Literal) and not node.this.is_string:
-        value = translate(node.this)
-        if isinstance(value.literal, int):
-            return _literal(translate, exp.Literal(this=f"-{node.this.this}", is_string=False))
-    value = translate(node.this)
-    if not types.is_number(value.type):
-        raise InputError(f"{said(node)}: {types.spark_name(value.type)} has no sign")
-    return combined(f"(-{value.sql})", value.type, value)
 
 
 def _parameter(translate: Translator, node: Ast) -> Typed:
@@ -366,23 +163,9 @@ def _parameter(translate: Translator, node: Ast) -> Typed:
     return Typed(sql, kind, frozenset([column]), column)
 
 
-SUBSCRIPTIONS = "_subscriptions"
-
-_RULES: dict[type, Callable[[Translator, Ast], Typed]] = {
+_RULES: dict[type, Rule] = {
     exp.Column: lambda t, n: t.column(n),
     exp.Dot: lambda t, n: t.field(t(n.this), n.expression.name),
     exp.Paren: lambda t, n: t(n.this),
-    exp.Literal: _literal,
-    exp.Null: lambda t, n: Typed("CAST(NULL AS INTEGER)", types.NULL),
-    exp.Boolean: lambda t, n: Typed("TRUE" if n.this else "FALSE", types.BOOLEAN),
     exp.Placeholder: _parameter,
-    exp.NullSafeEQ: _null_safe,
-    exp.Not: _not,
-    exp.Is: _is,
-    exp.Between: _between,
-    exp.In: _in,
-    exp.Neg: _negate,
-    **dict.fromkeys(_COMPARE, _compare),
-    **dict.fromkeys(_LOGIC, _logic),
-    **dict.fromkeys(_ARITHMETIC, _arithmetic),
 }
