@@ -17,12 +17,29 @@ from evenflow.sql.typed import Ast, Relation, Typed
 Hook = Callable[[Ast], Typed | None]
 Parameters = dict[str, pa.DataType | None]  # of a template; None until a type is found
 SUBSCRIPTIONS = "_subscriptions"  # the alias of a template's rows of parameters
+SUBSCRIPTION = Typed(
+    f'{types.name(SUBSCRIPTIONS)}."subscription"',
+    types.STRING,
+    frozenset([(SUBSCRIPTIONS, "subscription")]),
+    (SUBSCRIPTIONS, "subscription"),
+)
 
 
 def said(node: Ast) -> str:
     """Quote a piece of the query for a message, cut where it is long."""
     sql = node.sql("spark")
     return f"`{sql}`" if len(sql) <= 80 else f"`{sql[:77]}...`"
+
+
+def output_name(node: Ast) -> str:
+    """Return the name of a result column; an expression needs one."""
+    if isinstance(node, exp.Alias):
+        return str(node.alias)
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    if isinstance(node, exp.Dot):
+        return str(node.expression.name)
+    raise InputError(f"{said(node)} needs a name; write {node.sql('spark')[:60]} AS name")
 
 
 @dataclass(frozen=True)

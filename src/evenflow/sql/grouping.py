@@ -1,7 +1,7 @@
 """GROUP BY of a continuous query: one time, any columns, aggregates in SELECT and HAVING."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,14 @@ from sqlglot import exp
 from evenflow.errors import InputError
 from evenflow.sql import types
 from evenflow.sql.aggregates import aggregate
-from evenflow.sql.expressions import Translator, said
-from evenflow.sql.intervals import interval_us, span_us
+from evenflow.sql.expressions import SUBSCRIPTION, Translator, output_name, said
 from evenflow.sql.plan import Block, Group, Node, Union, Windows
 from evenflow.sql.typed import Ast, Field, Relation, Time, Typed
+from evenflow.sql.windowing import is_window, lag_of, window_call
 
 if TYPE_CHECKING:
-    from evenflow.sql.compile import Compiler, From
+    from evenflow.sql.compile import Compiler
+    from evenflow.sql.sources import From
 
 WINDOW_BASE = "w"
 
@@ -133,8 +134,6 @@ def group(
     where: list[Typed],
 ) -> Node:
     """Compile SELECT ... GROUP BY into partial rows per pane and an answer per window."""
-    from evenflow.sql.compile import SUBSCRIPTION, output_name
-
     translate = source.translate
     lags = source.lags()
     made = _Grouping(translate)
@@ -264,47 +263,3 @@ def _add(made: _Grouping, node: Ast, lags: Mapping[str, int]) -> None:
         return
     if value.literal is None or value.columns:
         made.keys.setdefault(value.sql, value)
-
-
-def lag_of(node: Ast, value: Typed, lags: Mapping[str, int]) -> int:
-    """Say how far behind the watermark a time may still come."""
-    if value.time is None or value.time.base not in lags:
-        raise InputError(f"{said(node)} is not over an event-time column, so it never completes")
-    return lags[value.time.base] - value.time.offset_us
-
-
-def is_window(node: Ast) -> bool:
-    """Tell a call of window(...)."""
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() == "window"
-
-
-def window_call(translate: Translator, node: Ast) -> tuple[Typed, str, int, int, int]:
-    """Read window(time, size[, slide[, start]]): the time, its DuckDB text, three spans."""
-    if not 2 <= len(node.expressions) <= 4:
-        raise InputError(f"{said(node)}: write window(time, '10 seconds'[, '5 seconds'])")
-    value = translate(node.expressions[0])
-    sql, time = value.sql, value.time
-    if time is not None and time.width_us is not None:  # the window of a subquery: its last moment
-        end = translate.field(value, "end")
-        sql, time = f"({end.sql} - to_microseconds(1))", time.field("end")
-        value = replace(value, time=time.shifted(-1) if time else None)
-    if time is None:
-        raise InputError(
-            f"{said(node)} needs the event-time column; {said(node.expressions[0])} "
-            "is not one, or has been computed with"
-        )
-    spans = [_span(e) for e in node.expressions[1:]]
-    size, slide, start = (*spans, *(spans[0], 0)[len(spans) - 1 :])
-    if size <= 0 or slide <= 0 or slide > size:
-        raise InputError(
-            f"{said(node)}: size and slide must be above zero, the slide at most the size"
-        )
-    if size // gcd(size, slide) > 10_000:
-        raise InputError(f"{said(node)} has more than 10,000 panes; use a longer slide")
-    return value, sql, size, slide, start % slide
-
-
-def _span(node: Ast) -> int:
-    if isinstance(node, exp.Literal) and node.is_string:
-        return span_us(str(node.this))
-    return interval_us(node)

@@ -16,7 +16,7 @@ from evenflow.sql.plan import Block, Buffer, Input, Probe
 from evenflow.sql.typed import Ast, Relation, Typed
 
 if TYPE_CHECKING:
-    from evenflow.sql.compile import From
+    from evenflow.sql.sources import From
 
 ROW = "_r"
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"\.?""")
