@@ -28,7 +28,7 @@ def hurried(given_rows: Rows, by_us: int) -> Rows:
 
 
 @pytest.mark.parametrize("case", STATEFUL)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32 - 1), by_s=st.integers(1, 12))
 def test_late_rows_do_not_depend_on_placement(
     engine: Engine, case: str, seed: int, by_s: int
