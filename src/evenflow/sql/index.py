@@ -32,6 +32,24 @@ class Index:
                 found.append(run.rows.take(pa.array(positions[hit])))
         return found
 
+    def merge(self, parts: list[Run], merged: Run) -> None:
+        """Make the index of a run that is others one after the other out of theirs."""
+        if any(id(run) not in self._runs for run in parts):
+            return
+        hashes, positions, offset = [], [], 0
+        for run in parts:
+            ordered, _, places = self._runs[id(run)][1]
+            if run.start:
+                live = places >= run.start
+                ordered, places = ordered[live], places[live]
+            hashes.append(ordered)
+            positions.append(places + (offset - run.start))
+            offset += len(run)
+        together, places = np.concatenate(hashes), np.concatenate(positions)
+        order = np.argsort(together, kind="stable")  # which only merges what is in order already
+        places = places[order]
+        self._runs[id(merged)] = (merged, (together[order], merged.times[places], places))
+
     def keep_only(self, runs: list[Run]) -> None:
         """Forget the index of runs that are gone."""
         self._runs = {id(run): self._runs[id(run)] for run in runs if id(run) in self._runs}
@@ -95,8 +113,11 @@ def _find(hashes: Hashes, times: Indices, keys: Hashes, lows: Indices, highs: In
     ends = np.empty(len(keys), dtype=np.int64)
     total, at = 0, 0
     for row in range(len(keys)):
-        begins[row] = _seek(hashes, times, keys[row], lows[row], at)
-        ends[row] = at = _seek(hashes, times, keys[row], highs[row] + 1, begins[row])
+        at = _seek(hashes, times, keys[row], lows[row], at)
+        begins[row] = at
+        if at < len(hashes) and hashes[at] == keys[row]:
+            at = _seek(hashes, times, keys[row], highs[row] + 1, at)
+        ends[row] = at
         total += ends[row] - begins[row]
     found = np.empty(total, dtype=np.int64)
     at = 0

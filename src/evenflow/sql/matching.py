@@ -41,8 +41,10 @@ class Side:
         """End a batch: forget what can no longer match, merge runs."""
         self.new = None
         self.store.forget(watermark_us - self.keep_us)
-        self.store.compact()
+        joined = self.store.compact()
         for index in self._indexes.values():
+            for parts, merged in joined:
+                index.merge(parts, merged)
             index.keep_only(self.store.runs)
 
 

@@ -8,6 +8,7 @@ Keys that leave do not make their runs be written again: a save names the hashes
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -114,8 +115,12 @@ class Store:
             run.start = max(run.start, int(np.searchsorted(run.times, before_us)))
         self.runs = [run for run in self.runs if len(run)]
 
-    def compact(self) -> None:
-        """Merge runs while the last few are of one tier."""
+    def compact(self) -> list[tuple[list[Run], Run]]:
+        """Merge runs while the last few are of one tier.
+
+        Return those that became one by being put one after the other, and what they became.
+        """
+        joined = []
         while len(self.runs) >= FAN:
             last = self.runs[-FAN:]
             if len({_tier(run) for run in last}) > 1:
@@ -123,6 +128,10 @@ class Store:
             rows = pa.concat_tables([run.live for run in last])
             run = Run.of(self._combine(rows) if self._combine else rows)
             self.runs[-FAN:] = [run]
+            in_order = all(a.times[-1] <= b.times[b.start] for a, b in pairwise(last))
+            if in_order and self._combine is None:
+                joined.append((last, run))
+        return joined
 
     def between(self, low_us: int, high_us: int) -> Iterator[tuple[Run, pa.Table]]:
         """Give the rows with a time in [low, high), run by run."""
