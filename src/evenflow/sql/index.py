@@ -2,8 +2,12 @@
 
 For a run of rows ordered by time, the index is the rows' positions ordered by (hash, time). New
 rows ask for (hash, time from, time to); askers of one hash with overlapping spans are answered
-together, so each kept row is fetched at most once.
+together, so each kept row is fetched at most once. Hashes are spread evenly, so a directory of
+their first bits leads to within a few places of where a hash must stand.
 """
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,22 +18,50 @@ from evenflow.model.arrays import Hashes, Indices
 from evenflow.sql.store import Run
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The index of one run: hashes in order, the rows' times and positions, and the directory.
+
+    Hashes that begin with the bits b stand from `directory[b]` to `directory[b + 1]`.
+    """
+
+    run: Run  # held, so that its id stays its own
+    hashes: Hashes
+    times: Indices
+    positions: Indices
+    directory: Indices
+    shift: np.uint64
+
+    @classmethod
+    def of(cls, run: Run, hashes: Hashes, positions: Indices) -> "Entry":
+        """Make the index from hashes in order."""
+        bits = min(max(len(hashes).bit_length() - 3, 1), 18)
+        shift = np.uint64(64 - bits)
+        counts = np.bincount((hashes >> shift).astype(np.int64), minlength=1 << bits)
+        directory = np.concatenate([[0], np.cumsum(counts)])
+        return cls(run, hashes, run.times[positions], positions, directory, shift)
+
+    def find(self, keys: Hashes, low: Indices, high: Indices) -> Indices:
+        """List the places that askers in order of their hashes want."""
+        return find(self.hashes, self.times, self.directory, self.shift, keys, low, high)
+
+
 class Index:
     """An index over the runs of a store by some of its columns."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
-        self._runs: dict[int, tuple[Run, tuple[Hashes, Indices, Indices]]] = {}
+        self._runs: dict[int, Entry] = {}
 
     def fetch(self, runs: list[Run], hashes: Hashes, low: Indices, high: Indices) -> list[pa.Table]:
         """Fetch the rows of the runs that the askers want."""
         asked = merge_spans(hashes, low, high)
         found = []
         for run in runs:
-            ordered, times, positions = self._of(run)
-            hit = _find(ordered, times, *asked)
+            entry = self._of(run)
+            hit = entry.find(*asked)
             if len(hit):
-                found.append(run.rows.take(pa.array(positions[hit])))
+                found.append(run.rows.take(pa.array(entry.positions[hit])))
         return found
 
     def merge(self, parts: list[Run], merged: Run) -> None:
@@ -38,7 +70,8 @@ class Index:
             return
         hashes, positions, offset = [], [], 0
         for run in parts:
-            ordered, _, places = self._runs[id(run)][1]
+            entry = self._runs[id(run)]
+            ordered, places = entry.hashes, entry.positions
             if run.start:
                 live = places >= run.start
                 ordered, places = ordered[live], places[live]
@@ -47,22 +80,19 @@ class Index:
             offset += len(run)
         together, places = np.concatenate(hashes), np.concatenate(positions)
         order = np.argsort(together, kind="stable")  # which only merges what is in order already
-        places = places[order]
-        self._runs[id(merged)] = (merged, (together[order], merged.times[places], places))
+        self._runs[id(merged)] = Entry.of(merged, together[order], places[order])
 
     def keep_only(self, runs: list[Run]) -> None:
         """Forget the index of runs that are gone."""
         self._runs = {id(run): self._runs[id(run)] for run in runs if id(run) in self._runs}
 
-    def _of(self, run: Run) -> tuple[Hashes, Indices, Indices]:
-        _, entry = self._runs.get(id(run), (run, None))
-        if entry is None:
+    def _of(self, run: Run) -> Entry:
+        if id(run) not in self._runs:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
             # Rows are in order of time already, so a stable sort orders by (hash, time).
             positions = np.argsort(hashes, kind="stable")
-            entry = (hashes[positions], run.times[positions], positions)
-            self._runs[id(run)] = (run, entry)  # the run is held, so its id stays its own
-        return entry
+            self._runs[id(run)] = Entry.of(run, hashes[positions], positions)
+        return self._runs[id(run)]
 
 
 def merge_spans(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:
@@ -86,20 +116,11 @@ def _merge(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices
 
 
 @kernel
-def _seek(hashes: Hashes, times: Indices, key: np.uint64, time: np.int64, first: int) -> int:
-    """Return the first place from `first` on whose (hash, time) is not below the wanted.
-
-    Askers come in order, so the place is near: gallop to it, then halve.
-    """
-    last, stride = first, 1
-    while last < len(hashes) and (
-        hashes[last] < key or (hashes[last] == key and times[last] < time)
-    ):
-        first, last, stride = last + 1, last + stride, stride * 2
-    last = min(last, len(hashes))
+def _first(values: Any, first: int, last: int, wanted: Any) -> int:
+    """Return the first place of an ordered span whose value is not below the wanted."""
     while first < last:
         middle = (first + last) // 2
-        if hashes[middle] < key or (hashes[middle] == key and times[middle] < time):
+        if values[middle] < wanted:
             first = middle + 1
         else:
             last = middle
@@ -107,17 +128,35 @@ def _seek(hashes: Hashes, times: Indices, key: np.uint64, time: np.int64, first:
 
 
 @kernel
-def _find(hashes: Hashes, times: Indices, keys: Hashes, lows: Indices, highs: Indices) -> Indices:
+def find(
+    hashes: Hashes,
+    times: Indices,
+    directory: Indices,
+    shift: np.uint64,
+    keys: Hashes,
+    lows: Indices,
+    highs: Indices,
+) -> Indices:
     """List the places in the index that the spans cover."""
     begins = np.empty(len(keys), dtype=np.int64)
     ends = np.empty(len(keys), dtype=np.int64)
-    total, at = 0, 0
+    total = 0
     for row in range(len(keys)):
-        at = _seek(hashes, times, keys[row], lows[row], at)
-        begins[row] = at
-        if at < len(hashes) and hashes[at] == keys[row]:
-            at = _seek(hashes, times, keys[row], highs[row] + 1, at)
-        ends[row] = at
+        key = keys[row]
+        last = directory[(key >> shift) + np.uint64(1)]
+        at = _first(hashes, directory[key >> shift], last, key)
+        end, stride = at, 1
+        while end < last and hashes[end] == key:  # gallop: a hot key has many rows
+            end, stride = end + stride, stride * 2
+        begin, end = at, min(end, last)
+        while begin < end:
+            middle = (begin + end) // 2
+            if hashes[middle] == key:
+                begin = middle + 1
+            else:
+                end = middle
+        begins[row] = _first(times, at, end, lows[row])
+        ends[row] = _first(times, begins[row], end, highs[row] + 1)
         total += ends[row] - begins[row]
     found = np.empty(total, dtype=np.int64)
     at = 0
