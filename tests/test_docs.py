@@ -1,4 +1,4 @@
-"""Python in README and docs runs as it stands."""
+"""Python in README and docs runs as it stands; fences marked `py` are parts of something larger."""
 
 import re
 from pathlib import Path

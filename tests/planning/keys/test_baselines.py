@@ -8,6 +8,7 @@ from evenflow.model import KeyLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, ideal
 from evenflow.planning.keys.pkg import split_keys
 from evenflow.planning.keys.readj import _readj, readj_plain
+from evenflow.planning.keys.simple import least_load_plain
 from evenflow.planning.keys.statistics import imbalance, max_over_mean, windowed_state
 from evenflow.simulation.keys import zipf_costs
 
@@ -46,6 +47,12 @@ def test_pkg_balances_what_whole_keys_cannot_and_names_the_merge() -> None:
     assert imbalance(plan.loads) < 0.05 < imbalance(keys.loads())
     assert [verdict.code for verdict in plan.verdicts] == ["split_keys"]
     assert plan.table_size(keys) == 0
+
+
+@given(keys=key_loads())
+def test_simple_kernel_equals_plain_version(keys: KeyLoads) -> None:
+    plan = ALGORITHMS["simple"](keys, KeyConfig(), np.random.default_rng(0))
+    assert plan.owner.tolist() == least_load_plain(keys.cost, keys.workers).tolist()
 
 
 def test_ideal_is_perfectly_even() -> None:

@@ -9,7 +9,8 @@ state.
 Departures
 - Costs and states are discretised for each worker on its own, so that loads are met (`discretise`).
 - What is left of the discretisation error after the expansion can break the bound by a little. A
-  fiftieth of the tolerance is kept for it; if that is not enough, LLFD on the true costs mends it.
+  fiftieth of the tolerance is kept for it; if that is not enough, LLFD on the true costs mends it,
+  and if that takes too many table entries, Mixed on the keys themselves.
 """
 
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from evenflow.planning.keys.bound import Bound, bound, close, settled
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
 from evenflow.planning.keys.discretise import discretise
 from evenflow.planning.keys.llfd import llfd_records
+from evenflow.planning.keys.mixed import mixed_owners
 from evenflow.planning.keys.phases import gamma, relieve
 
 DEGREE = 8
@@ -44,14 +46,21 @@ class Records:
 
 def compact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Run Mixed on records of like keys instead of keys."""
+    return compact_at(keys, config, DEGREE)
+
+
+def compact_at(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPlan:
+    """Do so with discretisation to a given degree R."""
     aim = bound(keys, config)
     if settled(keys, config, aim):
         return close(keys, config, keys.owner, aim)
-    records, record_of = group(keys, aim, DEGREE)
+    records, record_of = group(keys, aim, degree)
     parts = _mixed(records, config, keys.workers, aim.mean + MARGIN * (aim.limit - aim.mean))
     owner = expand(keys, records, record_of, parts, config)
     if not aim.kept(keys.loads(owner)):
         owner = relieve(keys, owner, gamma(keys.cost, keys.state, config.beta), aim)
+        if int(np.count_nonzero(owner != keys.home)) > config.max_table:
+            owner = mixed_owners(keys, config, aim)
     return close(keys, config, owner, aim)
 
 

@@ -31,6 +31,16 @@ def ideal(keys: KeyLoads) -> Floats:
     return np.full(keys.workers, float(keys.cost.sum()) / keys.workers)
 
 
+def least_load_plain(cost: Floats, workers: int) -> Workers:
+    """The plain fit by hand: the kernel's oracle."""
+    load, owner = [0.0] * workers, np.empty(len(cost), dtype=np.int32)
+    for key in sorted(range(len(cost)), key=lambda key: (-cost[key], key)):
+        worker = min(range(workers), key=lambda worker: (load[worker], worker))
+        load[worker] += cost[key]
+        owner[key] = worker
+    return owner
+
+
 @kernel
 def _least_load(cost: Floats, order: Indices, workers: int) -> Workers:
     owner = np.empty(len(cost), dtype=np.int32)

@@ -1,0 +1,264 @@
+"""The one door to DuckDB: locked down, limited in memory and time, the same for every query.
+
+A query is untrusted. What it may say is decided before (`expressions`, `functions`: an allow-list);
+this module sees to it that even a statement which slipped through reaches no file, network,
+extension, setting or Python variable, and is stopped when it runs too long.
+"""
+
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+
+import duckdb
+import pyarrow as pa
+
+from evenflow.sql.failure import QueryFailed
+from evenflow.sql.rows import plain
+
+_AT_CONNECT: dict[str, str | bool | int | float | list[str]] = {
+    "temp_directory": "",
+    "max_temp_directory_size": "0KB",
+    "threads": 1,
+    "async_threads": 1,
+    "max_expression_depth": 250,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_unsigned_extensions": False,
+    "allow_extensions_metadata_mismatch": False,
+    "allow_extension_repositories": "forbidden",
+    "allow_persistent_secrets": False,
+    "allow_unredacted_secrets": False,
+    "enable_external_file_cache": False,
+    "python_enable_replacements": False,
+    "python_scan_all_frames": False,
+}
+_AFTER = (
+    "SET TimeZone = 'UTC'",
+    "SET disabled_filesystems = 'LocalFileSystem'",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+ROWS = "\x01rows"  # no query can contain a control character, so this is never a user's name
+MOST_STATEMENTS = 2_000
+SMALL = 20_000
+# `execute` takes half the time of `sql` but copies the result once, which is why DuckDB warns: we
+# choose it for small batches only, where the copy is nothing.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy")
+
+
+class Engine:
+    """A DuckDB of one worker process; not for use by two threads at once.
+
+    `statement_seconds` limits one statement. `within` limits all statements of a query's batch.
+    """
+
+    def __init__(self, *, memory_limit: str = "256MB", statement_seconds: float = 30.0) -> None:
+        config = {**_AT_CONNECT, "memory_limit": memory_limit}
+        config["max_execution_time"] = max(1, round(statement_seconds * 1000))
+        self._connection = duckdb.connect(":memory:", config=config)
+        for statement in _AFTER:
+            self._connection.execute(statement)
+        self._watch = _Watch(self._connection)
+        self._names = count()
+        self._statements: dict[str, _Prepared] = {}
+        self._shared: dict[int, _Shared] = {}
+        self._finish = weakref.finalize(self, _finish, self._watch, self._connection)
+
+    def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Run one SELECT over the given tables."""
+        registered: list[str] = []
+        try:
+            self._watch.check()
+            for name, table in tables.items():
+                self._connection.register(name, table)
+                registered.append(name)
+            return self._connection.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise self._failure(error) from None
+        finally:
+            for name in registered:
+                with suppress(duckdb.Error):
+                    self._connection.unregister(name)
+
+    def run_again(self, sql: str, rows: pa.Table) -> pa.Table:
+        """Run a SELECT over one table, named `ROWS` in it, that is run batch after batch.
+
+        Planned once: a small batch then costs a third. Not for joins, whose plan should follow the
+        sizes of the tables.
+        """
+        try:
+            self._watch.check()
+            prepared = self._prepared(sql, rows.schema)
+            prepared.slot.table = rows
+            try:
+                text = f"EXECUTE {prepared.name}"
+                if len(rows) <= SMALL:
+                    return self._connection.execute(text).to_arrow_table()
+                return self._connection.sql(text).to_arrow_table()
+            finally:
+                prepared.slot.table = prepared.slot.nothing
+        except duckdb.Error as error:
+            raise self._failure(error) from None
+
+    def _prepared(self, sql: str, schema: pa.Schema) -> "_Prepared":
+        found = self._statements.pop(sql, None)
+        if found is not None and not found.slot.schema.equals(schema):
+            self._forget(found)
+            found = None
+        if found is None:
+            name = f"statement_{next(self._names)}"
+            found = _Prepared(name, _Slot(schema))
+            self._connection.register(f"rows_{name}", found.slot)
+            text = sql.replace(ROWS, f"rows_{name}")
+            self._connection.execute(f"PREPARE {name} AS {text}")
+        self._statements[sql] = found  # as the newest
+        if len(self._statements) > MOST_STATEMENTS:
+            self._forget(self._statements.pop(next(iter(self._statements))))
+        return found
+
+    def _forget(self, prepared: "_Prepared") -> None:
+        self._connection.execute(f"DEALLOCATE {prepared.name}")
+        self._connection.unregister(f"rows_{prepared.name}")
+
+    def keep(self, table: pa.Table) -> str:
+        """Copy a reference table into the engine and return its name there."""
+        name = f"kept_{next(self._names)}"
+        try:
+            self._connection.register("_incoming", table)
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")  # noqa: S608
+        except duckdb.Error as error:
+            raise self._failure(error) from None
+        finally:
+            with suppress(duckdb.Error):
+                self._connection.unregister("_incoming")
+        return name
+
+    def share(self, table: pa.Table) -> str:
+        """Keep a reference table once, however many tasks read it; each gives it back by `drop`."""
+        found = self._shared.get(id(table))
+        if found is None:
+            found = _Shared(table, self.keep(plain(table)))
+            self._shared[id(table)] = found  # it is held, so its id stays its own
+        found.readers += 1
+        return found.name
+
+    def drop(self, name: str) -> None:
+        """Forget a kept table; a shared one when its last reader is gone."""
+        for at, found in list(self._shared.items()):
+            if found.name == name:
+                found.readers -= 1
+                if found.readers:
+                    return
+                del self._shared[at]
+        self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Interrupt whatever runs inside when the time is over."""
+        self._watch.start(seconds)
+        try:
+            yield
+        finally:
+            self._watch.stop()
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._finish()
+
+    def _failure(self, error: duckdb.Error) -> QueryFailed:
+        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, duckdb.InterruptException) or self._watch.over:
+            return QueryFailed("time", "it ran longer than its time limit")
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return QueryFailed("memory", f"it needs more memory than it may have: {said}")
+        return QueryFailed("error", said)
+
+
+class _Slot:
+    """A place for one table after another, which DuckDB reads under one name."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.nothing = schema.empty_table()
+        self.table = self.nothing
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    name: str
+    slot: _Slot
+
+
+@dataclass
+class _Shared:
+    table: pa.Table
+    name: str
+    readers: int = 0
+
+
+def _finish(watch: "_Watch", connection: duckdb.DuckDBPyConnection) -> None:
+    watch.end()
+    connection.close()
+
+
+class _Watch:
+    """One thread that interrupts a connection at a deadline."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._deadline: float | None = None
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, seconds: float) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="evenflow-watch", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._deadline = time.monotonic() + seconds
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._deadline = None
+            self._changed.notify()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    @property
+    def over(self) -> bool:
+        deadline = self._deadline
+        return deadline is not None and time.monotonic() >= deadline
+
+    def check(self) -> None:
+        if self.over:
+            raise QueryFailed("time", "it ran longer than its time limit")
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._ended:
+                    return
+                wait = None
+                if self._deadline is not None:
+                    wait = self._deadline - time.monotonic()
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                    continue
+            # The deadline has passed: repeat, an interrupt between two statements is lost.
+            self._connection.interrupt()
+            time.sleep(0.02)

@@ -1,0 +1,176 @@
+"""Find the kept rows that can match new ones: a sorted index of 64-bit hashes and times.
+
+For a run of rows ordered by time, the index is the rows' positions ordered by (hash, time). New
+rows ask for (hash, time from, time to); askers of one hash with overlapping spans are answered
+together, so each kept row is fetched at most once. Hashes are spread evenly, so a directory of
+their first bits leads to within a few places of where a hash must stand.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.jit import kernel
+from evenflow.model import hash_keys
+from evenflow.model.arrays import Hashes, Indices
+from evenflow.sql.store import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The index of one run: hashes in order, the rows' times and positions, and the directory.
+
+    Hashes that begin with the bits b stand from `directory[b]` to `directory[b + 1]`.
+    """
+
+    run: Run  # held, so that its id stays its own
+    hashes: Hashes
+    times: Indices
+    positions: Indices
+    directory: Indices
+    shift: np.uint64
+
+    @classmethod
+    def of(cls, run: Run, hashes: Hashes, positions: Indices) -> "Entry":
+        """Make the index from hashes in order."""
+        bits = min(max(len(hashes).bit_length() - 3, 1), 18)
+        shift = np.uint64(64 - bits)
+        counts = np.bincount((hashes >> shift).astype(np.int64), minlength=1 << bits)
+        directory = np.concatenate([[0], np.cumsum(counts)])
+        return cls(run, hashes, run.times[positions], positions, directory, shift)
+
+    def find(self, keys: Hashes, low: Indices, high: Indices) -> Indices:
+        """List the places that askers in order of their hashes want."""
+        return find(self.hashes, self.times, self.directory, self.shift, keys, low, high)
+
+
+class Index:
+    """An index over the runs of a store by some of its columns."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self._runs: dict[int, Entry] = {}
+
+    def fetch(self, runs: list[Run], hashes: Hashes, low: Indices, high: Indices) -> list[pa.Table]:
+        """Fetch the rows of the runs that the askers want."""
+        asked = merge_spans(hashes, low, high)
+        found = []
+        for run in runs:
+            entry = self._of(run)
+            hit = entry.find(*asked)
+            if len(hit):
+                found.append(run.rows.take(pa.array(entry.positions[hit])))
+        return found
+
+    def merge(self, parts: list[Run], merged: Run) -> None:
+        """Make the index of a run that is others one after the other out of theirs."""
+        if any(id(run) not in self._runs for run in parts):
+            return
+        hashes, positions, offset = [], [], 0
+        for run in parts:
+            entry = self._runs[id(run)]
+            ordered, places = entry.hashes, entry.positions
+            if run.start:
+                live = places >= run.start
+                ordered, places = ordered[live], places[live]
+            hashes.append(ordered)
+            positions.append(places + (offset - run.start))
+            offset += len(run)
+        together, places = np.concatenate(hashes), np.concatenate(positions)
+        order = np.argsort(together, kind="stable")  # which only merges what is in order already
+        self._runs[id(merged)] = Entry.of(merged, together[order], places[order])
+
+    def keep_only(self, runs: list[Run]) -> None:
+        """Forget the index of runs that are gone."""
+        self._runs = {id(run): self._runs[id(run)] for run in runs if id(run) in self._runs}
+
+    def _of(self, run: Run) -> Entry:
+        if id(run) not in self._runs:
+            hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
+            # Rows are in order of time already, so a stable sort orders by (hash, time).
+            positions = np.argsort(hashes, kind="stable")
+            self._runs[id(run)] = Entry.of(run, hashes[positions], positions)
+        return self._runs[id(run)]
+
+
+def merge_spans(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:
+    """Join overlapping spans of equal hashes."""
+    order = np.lexsort((low, hashes))
+    return _merge(hashes[order], low[order], high[order])
+
+
+@kernel
+def _merge(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:
+    keys, lows, highs = np.empty_like(hashes), np.empty_like(low), np.empty_like(high)
+    count = 0
+    for row in range(len(hashes)):
+        same = count > 0 and keys[count - 1] == hashes[row]
+        if same and low[row] <= highs[count - 1]:
+            highs[count - 1] = max(highs[count - 1], high[row])
+        else:
+            keys[count], lows[count], highs[count] = hashes[row], low[row], high[row]
+            count += 1
+    return keys[:count], lows[:count], highs[:count]
+
+
+@kernel
+def _first(values: Any, first: int, last: int, wanted: Any) -> int:
+    """Return the first place of an ordered span whose value is not below the wanted."""
+    while first < last:
+        middle = (first + last) // 2
+        if values[middle] < wanted:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def find(
+    hashes: Hashes,
+    times: Indices,
+    directory: Indices,
+    shift: np.uint64,
+    keys: Hashes,
+    lows: Indices,
+    highs: Indices,
+) -> Indices:
+    """List the places in the index that the spans cover."""
+    begins = np.empty(len(keys), dtype=np.int64)
+    ends = np.empty(len(keys), dtype=np.int64)
+    total = 0
+    for row in range(len(keys)):
+        key = keys[row]
+        last = directory[(key >> shift) + np.uint64(1)]
+        at = _first(hashes, directory[key >> shift], last, key)
+        end, stride = at, 1
+        while end < last and hashes[end] == key:  # gallop: a hot key has many rows
+            end, stride = end + stride, stride * 2
+        begin, end = at, min(end, last)
+        while begin < end:
+            middle = (begin + end) // 2
+            if hashes[middle] == key:
+                begin = middle + 1
+            else:
+                end = middle
+        begins[row] = _first(times, at, end, lows[row])
+        ends[row] = _first(times, begins[row], end, highs[row] + 1)
+        total += ends[row] - begins[row]
+    found = np.empty(total, dtype=np.int64)
+    at = 0
+    for row in range(len(keys)):
+        for place in range(begins[row], ends[row]):
+            found[at] = place
+            at += 1
+    return found
+
+
+def find_plain(hashes: Hashes, times: Indices, wanted: list[tuple[int, int, int]]) -> list[int]:
+    """List the same places in plain Python: the kernels' oracle."""
+    return [
+        place
+        for place, (key, time) in enumerate(zip(hashes.tolist(), times.tolist(), strict=True))
+        if any(key == k and low <= time <= high for k, low, high in wanted)
+    ]

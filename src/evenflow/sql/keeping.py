@@ -1,0 +1,129 @@
+"""Saving, loading and handing over state, the same for every kind of task."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.model.arrays import Hashes, Indices
+from evenflow.sql.rows import to_bytes
+from evenflow.sql.store import NEVER, Select, Store
+
+VERSION = 1
+_HANDED = pa.schema([("store", pa.string()), ("floor_us", pa.int64()), ("rows", pa.large_binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a batch gave: result rows, and per stream the rows too late or without a sane time."""
+
+    rows: pa.Table
+    late: Mapping[str, int] = field(default_factory=dict)
+    poison: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A state: `manifest` names all its segments, `segments` are those not handed out before."""
+
+    manifest: bytes
+    segments: Mapping[str, pa.Table]
+
+
+class Task(ABC):
+    """One query's state on one worker. Batches come in order; after a failure, drop the task."""
+
+    watermark_us: int = NEVER
+
+    @abstractmethod
+    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
+        """Take a batch's new rows of each stream, and give the results they and the time bring.
+
+        `watermark_us` was known before the batch: no window that it completes may still get rows.
+        """
+
+    @property
+    @abstractmethod
+    def next_due_us(self) -> int | None:
+        """The watermark that will bring results without new rows, if any will."""
+
+    @abstractmethod
+    def stores(self) -> Mapping[str, Store]:
+        """Name what is kept."""
+
+    def answered(self) -> Mapping[str, int]:
+        """Say up to which clock each store has been answered for."""
+        return {}
+
+    def recall(self, answered: Mapping[str, int]) -> None:  # noqa: B027 - most have none
+        """Take on what `answered` said when the state was saved."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Give back what the task holds in the engine."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state."""
+        return sum(store.nbytes for store in self.stores().values())
+
+    def key_bytes(self) -> tuple[Hashes, Indices]:
+        """Return the keys that have state, by hash, and about how many bytes each has.
+
+        A pass over the state: ask when a plan is to be made, not every batch.
+        """
+        parts = [store.key_bytes() for store in self.stores().values()]
+        hashes, places = np.unique(np.concatenate([h for h, _ in parts]), return_inverse=True)
+        sizes = np.bincount(places, np.concatenate([b for _, b in parts]), len(hashes))
+        return hashes, sizes.astype(np.int64)
+
+    def save(self) -> Saved:
+        """Hand out the state; segments are immutable and named once and for all."""
+        named: dict[str, object] = {}
+        segments: dict[str, pa.Table] = {}
+        for label, store in self.stores().items():
+            named[label], fresh = store.save()
+            segments |= fresh
+        manifest = {
+            "version": VERSION,
+            "watermark_us": self.watermark_us,
+            "answered_us": dict(self.answered()),
+            "stores": named,
+        }
+        return Saved(json.dumps(manifest, separators=(",", ":")).encode(), segments)
+
+    def load(self, manifest: bytes, read: Callable[[str], pa.Table]) -> None:
+        """Take on a saved state; the task must be fresh."""
+        saved = json.loads(manifest)
+        if saved.get("version") != VERSION:
+            raise ValueError(f"the state is of version {saved.get('version')}, not {VERSION}")
+        self.watermark_us = saved["watermark_us"]
+        self.recall(saved["answered_us"])
+        for label, store in self.stores().items():
+            store.load(saved["stores"].get(label, []), read)
+
+    def release(self, select: Select) -> bytes | None:
+        """Take out the state of the keys whose hash is selected, for another task to accept."""
+        return self._release(select)
+
+    def release_all(self) -> bytes | None:
+        """Take out the whole state."""
+        return self._release(None)
+
+    def accept(self, blob: bytes) -> None:
+        """Take in what another task of this query released."""
+        stores = self.stores()
+        for entry in pa.ipc.open_stream(blob).read_all().to_pylist():
+            rows = pa.ipc.open_stream(entry["rows"]).read_all()
+            stores[entry["store"]].append(rows, entry["floor_us"])
+
+    def _release(self, select: Select | None) -> bytes | None:
+        answered = self.answered()
+        entries = [
+            {"store": label, "floor_us": answered.get(label, NEVER), "rows": to_bytes(rows)}
+            for label, store in self.stores().items()
+            for rows in store.release(select)
+        ]
+        return to_bytes(pa.Table.from_pylist(entries, schema=_HANDED)) if entries else None

@@ -1,0 +1,229 @@
+"""By which columns a query's rows can be split over workers without changing an answer.
+
+Columns that a query makes equal, or passes on unchanged, form a class. A class is a key if rows
+that ever meet agree on it: every input of every join has a column of the class, and every GROUP BY
+has one among its columns. Then rows that agree on the class go to one worker, and no row ever
+misses a partner or a group. A subquery that is read twice counts as two: a row of the one need not
+agree with a row of the other.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from evenflow.errors import InputError
+from evenflow.sql.catalog import Catalog
+from evenflow.sql.expressions import SUBSCRIPTIONS
+from evenflow.sql.plan import Block, Group, Node, Union, walk
+from evenflow.sql.types import hash_alike
+
+Column = tuple[str, str, str]  # path of the node, alias ("" for its result), name
+Place = tuple[int, str] | str  # a store (node, alias), or a stream by name
+GROUPS = "."  # the alias under which a Group's own columns are known
+SUBSCRIBED: Place = (-1, "")
+
+Key = Mapping[str, tuple[str, ...]]
+
+
+@dataclass
+class Classes:
+    """Columns of all nodes, grouped by equality (union-find); `places` say where rows are split."""
+
+    parent: dict[Column, Column] = field(default_factory=dict)
+    places: list[tuple[Place, list[Column]]] = field(default_factory=list)
+
+    def find(self, column: Column) -> Column:
+        """Return the representative of a column's class."""
+        while (above := self.parent.setdefault(column, column)) != column:
+            column = above
+        return column
+
+    def join(self, one: Column, other: Column) -> None:
+        """Make two columns equal."""
+        a, b = sorted((self.find(one), self.find(other)))
+        self.parent[b] = a
+
+    def visit(self, node: Node, path: str, catalog: Catalog) -> None:
+        """Take in a node and what is below it."""
+        if isinstance(node, Union):
+            for at, part in enumerate(node.parts):
+                self.visit(part, f"{path}/{at}", catalog)
+                names = zip(node.relation.fields, part.relation.fields, strict=True)
+                for mine, theirs in names:
+                    self.join((path, "", mine.name), (f"{path}/{at}", "", theirs.name))
+        elif isinstance(node, Group):
+            for name, key in node.lineage.items():
+                self.join((path, "", name), (path, GROUPS, key))
+            for at, feed in enumerate(node.feeds):
+                self.visit(feed, f"{path}/{at}", catalog)
+                for key in node.keys:
+                    self.join((path, GROUPS, key), (f"{path}/{at}", "", key))
+            self.places.append(((node.id, ""), [(path, GROUPS, key) for key in node.keys]))
+        else:
+            self._block(node, path, catalog)
+
+    def _block(self, node: Block, path: str, catalog: Catalog) -> None:
+        for name, (alias, column) in node.lineage.items():
+            self.join((path, "", name), (path, alias, column))
+        for (left, a), (right, b) in node.equal:
+            self.join((path, left, a), (path, right, b))
+        for item in node.inputs:
+            below = f"{path}/{item.alias}"
+            if isinstance(item.feed, str):
+                names = catalog.streams[item.feed].schema.names
+                self.places.append((item.feed, [(path, item.alias, n) for n in names]))
+            else:
+                self.visit(item.feed, below, catalog)
+                for entry in item.feed.relation.fields:
+                    self.join((path, item.alias, entry.name), (below, "", entry.name))
+            if item.buffer is not None:
+                kept = [(path, item.alias, name) for name, _ in item.buffer.select]
+                self.places.append(((node.id, item.alias), kept))
+        if _subscribed(node):
+            names = [n for p, a, n in list(self.parent) if (p, a) == (path, SUBSCRIPTIONS)]
+            self.places.append((SUBSCRIBED, [(path, SUBSCRIPTIONS, n) for n in names]))
+
+    def carriers(self, wanted: Column) -> Mapping[Place, list[str]] | None:
+        """Name the class's columns at every place; None if a place has none."""
+        found: dict[Place, list[str]] = {}
+        for place, columns in self.places:
+            names = [c[2] for c in columns if self.find(c) == wanted]
+            if place in found:
+                names = [name for name in found[place] if name in names]
+            if not names:
+                return None
+            found[place] = names
+        return found
+
+
+def infer(root: Node, catalog: Catalog) -> Key | None:
+    """Find the key with the most columns, or None if the query cannot be split."""
+    if _is_free(root):
+        return _any_columns(root, catalog)
+    found = [{p: names[0] for p, names in carried.items()} for carried in _usable(root, catalog)]
+    found = [names for names in found if _hash_alike(catalog, names)]
+    if not found:
+        return None
+    streams = [place for place in found[0] if isinstance(place, str)]
+    return {s: tuple(names[s] for names in found) for s in streams}
+
+
+def check(root: Node, catalog: Catalog, key: Key) -> Key:
+    """Refuse a key that would part rows which belong together."""
+    for stream in _streams(root):
+        if not key.get(stream):
+            raise InputError(f"the key names no column of stream {stream!r}; give one for each")
+        known = catalog.streams[stream].schema.names
+        for column in key[stream]:
+            if column not in known:
+                raise InputError(
+                    f"the key column {column!r} is not in {stream!r}, which has {', '.join(known)}"
+                )
+    if _is_free(root):
+        return key
+    if len({len(columns) for columns in key.values()}) > 1:
+        raise InputError(f"the key has different numbers of columns: {dict(key)}")
+    for at in range(len(next(iter(key.values())))):
+        chosen = {stream: columns[at] for stream, columns in key.items()}
+        if _carrier(root, catalog, chosen) is None:
+            names = " and ".join(f"{s}.{c}" for s, c in chosen.items())
+            best = infer(root, catalog)
+            instead = f"split it by {dict(best)}" if best else "leave the key out (one worker)"
+            raise InputError(
+                f"{names} cannot be the key: rows that differ in it are joined or grouped "
+                f"together; {instead}"
+            )
+        if not _hash_alike(catalog, chosen):
+            raise InputError(
+                "the key's columns are arrays or maps, or of different types; cast them before"
+            )
+    return key
+
+
+def store_keys(
+    root: Node, catalog: Catalog, key: Key | None
+) -> Mapping[tuple[int, str], tuple[str, ...]]:
+    """Say by which of its columns each kept relation is split: (node, alias) -> columns.
+
+    A Group has the alias "", the subscriptions of a template are (-1, "").
+    """
+    if key is None or _is_free(root):
+        return {}
+    made: dict[tuple[int, str], tuple[str, ...]] = {}
+    for at in range(len(next(iter(key.values())))):
+        carried = _carrier(root, catalog, {stream: columns[at] for stream, columns in key.items()})
+        for place, names in (carried or {}).items():
+            if not isinstance(place, str):
+                made[place] = (*made.get(place, ()), names[0])
+    return made
+
+
+def normal(key: object, streams: tuple[str, ...]) -> Key:
+    """Read a key given as a name, names, or a mapping from stream to names."""
+    if isinstance(key, Mapping):
+        extra = sorted(set(key) - set(streams))
+        if extra:
+            raise InputError(f"the key names {extra[0]!r}, which the query does not read")
+        return {str(s): _names(columns) for s, columns in key.items()}
+    return {stream: _names(key) for stream in streams}
+
+
+def _usable(root: Node, catalog: Catalog) -> Iterator[Mapping[Place, list[str]]]:
+    classes = Classes()
+    classes.visit(root, "", catalog)
+    for each in dict.fromkeys(classes.find(c) for c in list(classes.parent)):
+        carried = classes.carriers(each)
+        if carried is not None:
+            yield carried
+
+
+def _carrier(
+    root: Node, catalog: Catalog, chosen: Mapping[str, str]
+) -> Mapping[Place, list[str]] | None:
+    """Find the class that the chosen columns of all streams belong to."""
+    for carried in _usable(root, catalog):
+        if all(column in carried[stream] for stream, column in chosen.items()):
+            return carried
+    return None
+
+
+def _is_free(root: Node) -> bool:
+    """Tell a query whose every row is answered by itself."""
+    return not any(
+        isinstance(n, Group) or (isinstance(n, Block) and (len(n.inputs) > 1 or _subscribed(n)))
+        for n in walk(root)
+    )
+
+
+def _subscribed(node: Node) -> bool:
+    return isinstance(node, Block) and any(r.table == SUBSCRIPTIONS for r in node.references)
+
+
+def _names(given: object) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)  # type: ignore[arg-type]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"a key is a column name or several, got {given!r}")
+    return names
+
+
+def _streams(root: Node) -> list[str]:
+    feeds = [i.feed for n in walk(root) if isinstance(n, Block) for i in n.inputs]
+    return list(dict.fromkeys(feed for feed in feeds if isinstance(feed, str)))
+
+
+def _hash_alike(catalog: Catalog, chosen: Mapping[Place, str] | Mapping[str, str]) -> bool:
+    """Tell whether equal values in the streams' columns have equal hashes."""
+    return hash_alike(
+        *(catalog.streams[s].schema.field(c).type for s, c in chosen.items() if isinstance(s, str))
+    )
+
+
+def _any_columns(root: Node, catalog: Catalog) -> Key:
+    """Split a query without state by all plain columns of its streams, which spreads it evenly."""
+    return {
+        stream: tuple(
+            f.name for f in catalog.streams[stream].schema if not pa.types.is_nested(f.type)
+        )
+        for stream in _streams(root)
+    }

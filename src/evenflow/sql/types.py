@@ -1,0 +1,232 @@
+"""Spark's types, written as Arrow types, and Spark's rules for widening them.
+
+TIMESTAMP is `timestamp[us, tz=UTC]`, TIMESTAMP_NTZ is `timestamp[us]`. Inside DuckDB both are plain
+TIMESTAMP in UTC, so no answer depends on a session's time zone.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from evenflow.errors import InputError
+
+BOOLEAN, BYTE, SHORT, INT, LONG = pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64()
+FLOAT, DOUBLE, STRING, BINARY = pa.float32(), pa.float64(), pa.string(), pa.binary()
+DATE, TIMESTAMP, TIMESTAMP_NTZ = pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")
+NULL = pa.null()
+WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
+
+MAX_DIGITS = 38
+_INTEGERS = (BYTE, SHORT, INT, LONG)
+_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
+_PLAIN: dict[pa.DataType, tuple[str, str]] = {  # Spark's name, DuckDB's name
+    BOOLEAN: ("BOOLEAN", "BOOLEAN"),
+    BYTE: ("TINYINT", "TINYINT"),
+    SHORT: ("SMALLINT", "SMALLINT"),
+    INT: ("INT", "INTEGER"),
+    LONG: ("BIGINT", "BIGINT"),
+    FLOAT: ("FLOAT", "FLOAT"),
+    DOUBLE: ("DOUBLE", "DOUBLE"),
+    STRING: ("STRING", "VARCHAR"),
+    BINARY: ("BINARY", "BLOB"),
+    DATE: ("DATE", "DATE"),
+    TIMESTAMP: ("TIMESTAMP", "TIMESTAMP"),
+    TIMESTAMP_NTZ: ("TIMESTAMP_NTZ", "TIMESTAMP"),
+    NULL: ("VOID", "INTEGER"),
+}
+_NAMES = {
+    exp.DType.BOOLEAN: BOOLEAN,
+    exp.DType.TINYINT: BYTE,
+    exp.DType.SMALLINT: SHORT,
+    exp.DType.INT: INT,
+    exp.DType.BIGINT: LONG,
+    exp.DType.FLOAT: FLOAT,
+    exp.DType.DOUBLE: DOUBLE,
+    exp.DType.TEXT: STRING,
+    exp.DType.VARCHAR: STRING,
+    exp.DType.BINARY: BINARY,
+    exp.DType.DATE: DATE,
+    exp.DType.TIMESTAMPTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DType.TIMESTAMP: TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+}
+
+
+def is_integer(kind: pa.DataType) -> bool:
+    """Tell whether the type is a whole number."""
+    return kind in _INTEGERS
+
+
+def is_decimal(kind: pa.DataType) -> bool:
+    """Tell whether the type is DECIMAL."""
+    return bool(pa.types.is_decimal(kind))
+
+
+def is_fraction(kind: pa.DataType) -> bool:
+    """Tell whether the type is FLOAT or DOUBLE."""
+    return kind in (FLOAT, DOUBLE)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Tell whether arithmetic is defined on the type."""
+    return is_integer(kind) or is_fraction(kind) or is_decimal(kind)
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Tell whether the type is a timestamp."""
+    return kind in (TIMESTAMP, TIMESTAMP_NTZ)
+
+
+def spark_name(kind: pa.DataType) -> str:
+    """Name a type as Spark does, for messages.
+
+    >>> spark_name(pa.decimal128(10, 2)), spark_name(INT)
+    ('DECIMAL(10,2)', 'INT')
+    """
+    if is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    return _PLAIN[kind][0] if kind in _PLAIN else str(kind).upper()
+
+
+def duckdb_name(kind: pa.DataType) -> str:
+    """Name a type as DuckDB does, for CAST.
+
+    >>> duckdb_name(WINDOW)
+    'STRUCT("start" TIMESTAMP, "end" TIMESTAMP)'
+    """
+    if is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if pa.types.is_struct(kind):
+        return f"STRUCT({', '.join(f'{name(f.name)} {duckdb_name(f.type)}' for f in kind)})"
+    if pa.types.is_list(kind):
+        return f"{duckdb_name(kind.value_type)}[]"
+    if kind not in _PLAIN:
+        raise InputError(f"a column of type {kind} cannot be computed with; only pass it through")
+    return _PLAIN[kind][1]
+
+
+def name(identifier: str) -> str:
+    """Quote a name for DuckDB."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """Quote a string for DuckDB."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def from_spark(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table of types
+    """Bring an Arrow type to the one form that stands for its Spark type."""
+    if pa.types.is_timestamp(kind):
+        return TIMESTAMP if kind.tz else TIMESTAMP_NTZ
+    if kind in (pa.large_string(), pa.string_view()):
+        return STRING
+    if kind in (pa.large_binary(), pa.binary_view()):
+        return BINARY
+    if pa.types.is_dictionary(kind):
+        return from_spark(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, from_spark(f.type)) for f in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(from_spark(kind.value_type))
+    return kind
+
+
+def physical(kind: pa.DataType) -> pa.DataType:
+    """Return the type the column has between our operators: timestamps without a zone."""
+    if pa.types.is_timestamp(kind):
+        return TIMESTAMP_NTZ
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, physical(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(physical(kind.value_type))
+    return INT if kind == NULL else kind
+
+
+def physical_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema rows have between our operators."""
+    return pa.schema([pa.field(f.name, physical(f.type)) for f in schema])
+
+
+def parse(node: exp.DataType) -> pa.DataType:
+    """Read the type of a CAST."""
+    parameters = [int(p.this.this) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
+    if node.this == exp.DType.DECIMAL:
+        precision, scale = (*parameters, 10, 0)[:2] if len(parameters) != 1 else (*parameters, 0)
+        if not 0 < precision <= MAX_DIGITS or not 0 <= scale <= precision:
+            raise InputError(f"DECIMAL({precision},{scale}) does not exist; at most 38 digits")
+        return pa.decimal128(precision, scale)
+    kind = _NAMES.get(node.this)
+    if kind is None or (parameters and kind != STRING):
+        raise InputError(f"a cast to {node.sql('spark')} is not supported; cast to a scalar type")
+    return kind
+
+
+def as_decimal(kind: pa.DataType) -> Any:
+    """Return the DECIMAL that holds every value of an integer type (DECIMAL stays itself)."""
+    return kind if is_decimal(kind) else pa.decimal128(_DIGITS[kind], 0)
+
+
+def common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Return the type Spark widens both to, or None where a cast must be written.
+
+    >>> common(INT, pa.decimal128(5, 2))
+    Decimal128Type(decimal128(12, 2))
+    """
+    if right in (left, NULL):
+        return left
+    if left == NULL:
+        return right
+    if is_integer(left) and is_integer(right):
+        return max(left, right, key=_INTEGERS.index)
+    if is_number(left) and is_number(right):
+        return _wider_number(left, right)
+    if {left, right} <= {DATE, TIMESTAMP, TIMESTAMP_NTZ}:
+        return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
+    return None
+
+
+def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if is_fraction(left) or is_fraction(right):
+        return DOUBLE
+    a, b = as_decimal(left), as_decimal(right)
+    scale = max(a.scale, b.scale)
+    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else None
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that clash: with each other (case does not count), or with our own."""
+    seen: set[str] = set()
+    for each in names:
+        if each.lower() in seen:
+            raise InputError(f"two columns are named {each!r} (case does not count); rename one")
+        if any(character < " " for character in each):
+            raise InputError(f"the column name {each!r} has control characters; rename it")
+        if re.fullmatch(r"_(t|e\d+)", each.lower()):
+            raise InputError(f"the column name {each!r} is used inside; rename it")
+        seen.add(each.lower())
+
+
+def is_hashable(kind: pa.DataType) -> bool:
+    """Tell whether values can be a key: scalars and structs of them."""
+    if pa.types.is_struct(kind):
+        return all(is_hashable(f.type) for f in kind)
+    return not pa.types.is_nested(kind)
+
+
+def hash_alike(*kinds: pa.DataType) -> bool:
+    """Tell whether equal values of these types have equal hashes, as routing needs.
+
+    >>> hash_alike(INT, LONG), hash_alike(INT, DOUBLE)
+    (True, False)
+    """
+    kinds = tuple(from_spark(kind) for kind in kinds)
+    if not all(map(is_hashable, kinds)):
+        return False
+    families = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_floating)
+    return len(set(kinds)) == 1 or any(all(map(family, kinds)) for family in families)
