@@ -20,7 +20,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Workers
 from evenflow.planning.operators.cor_glb_improve import improve, improve_plain
 from evenflow.planning.operators.pairing import ONE_WAY, balance_round, balance_round_plain
-from evenflow.planning.operators.score import TIE, coefficient, first_best
+from evenflow.planning.operators.score import TIE, add, coefficient, first_best, square
 from evenflow.planning.operators.statistics import centred_correlation
 
 
@@ -40,16 +40,17 @@ def spread(
             left += 1
         else:
             loads[placement[o]] += load[o]
-            totals[placement[o]] += deviations[o]
+            add(totals[placement[o]], deviations[o], 1.0)
     # By sample, so that the inner loops run over operators; compacted as operators are placed.
     rows = np.empty((samples, left))
     squares, sums, score = np.zeros(left), np.zeros(left), np.empty(left)
     for at in range(left):
-        rows[:, at] = deviations[waiting[at]]
-        squares[at] = (deviations[waiting[at]] ** 2).sum()
+        for t in range(samples):
+            rows[t, at] = deviations[waiting[at], t]
+        squares[at] = square(deviations[waiting[at]])
     rho = np.zeros((workers, left))
     for worker in range(workers):
-        if (totals[worker] ** 2).sum() > 0.0:
+        if square(totals[worker]) > 0.0:
             _correlate(rows, squares, totals[worker], rho[worker], sums, score, left)
     while left:
         receiver = np.argmin(loads)
@@ -64,11 +65,13 @@ def spread(
         o = waiting[chosen]
         placement[o] = receiver
         loads[receiver] += load[o]
-        totals[receiver] += deviations[o]
+        add(totals[receiver], deviations[o], 1.0)
         left -= 1
         waiting[chosen], squares[chosen], sums[chosen] = waiting[left], squares[left], sums[left]
-        rows[:, chosen] = rows[:, left]
-        rho[:, chosen] = rho[:, left]
+        for t in range(samples):
+            rows[t, chosen] = rows[t, left]
+        for worker in range(workers):
+            rho[worker, chosen] = rho[worker, left]
         _correlate(rows, squares, totals[receiver], rho[receiver], sums, score, left)
 
 
@@ -83,18 +86,18 @@ def _correlate(
     left: int,
 ) -> None:
     """Take one worker's correlations with all waiting operators anew, and their sums."""
-    dots[:left] = 0.0
+    for at in range(left):
+        dots[at] = 0.0
     for t in range(len(total)):
         for at in range(left):
             dots[at] += rows[t, at] * total[t]
-    square = (total**2).sum()
+    own = square(total)
     for at in range(left):
-        new = coefficient(dots[at], squares[at], square)
+        new = coefficient(dots[at], squares[at], own)
         sums[at] += new - rho[at]
         rho[at] = new
 
 
-@kernel
 def cor_glb(
     theta: float,
     deviations: Floats,

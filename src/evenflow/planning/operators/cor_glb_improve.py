@@ -18,7 +18,7 @@ from evenflow.model.arrays import Bools, Floats, Indices, Workers
 from evenflow.planning.operators.cor_re import redistribute
 from evenflow.planning.operators.members import listed, pair_of, put, taken
 from evenflow.planning.operators.pairing import REDISTRIBUTE, place_pair_plain
-from evenflow.planning.operators.score import TIE, rho_with
+from evenflow.planning.operators.score import TIE, add, rho_with
 from evenflow.planning.operators.statistics import centred_correlation
 
 
@@ -37,7 +37,7 @@ def improve(
     heads, follows = listed(placement, workers)
     totals = np.zeros((workers, deviations.shape[1]))
     for o in range(len(load)):
-        totals[placement[o]] += deviations[o]
+        add(totals[placement[o]], deviations[o], 1.0)
     rho = np.zeros((workers, workers))
     for one in range(workers):
         for two in range(one):
@@ -59,7 +59,7 @@ def improve(
         redistribute(part, part_load, part_movable, side)
         after = np.zeros((2, deviations.shape[1]))
         for at in range(len(side)):
-            after[side[at]] += part[at]
+            add(after[side[at]], part[at], 1.0)
         if rho_with(after[0], after[1]) <= rho[first, second] + TIE:
             tried[first, second] = tried[second, first] = True
             least[first] = _least(rho, tried, first)
