@@ -14,16 +14,18 @@ from evenflow.sql import Engine, QueryFailed, compile_query
 
 LEAVES = [
     "qty", "venue", "price", "fee", "symbol", "ts", "1", "-7", "2.5", "3e2", "'a'", "'12'", "NULL",
-    "true", "9000000000", "DATE '2026-01-31'", "TIMESTAMP '2026-01-31 10:00:00'", "CAST(ts AS DATE)",
-    "CAST(venue AS TINYINT)", "CAST(price AS FLOAT)", "CAST(fee AS DECIMAL(20,4))", "0", "0.001",
+    "true", "9000000000", "DATE '2026-01-31'", "TIMESTAMP '2026-01-31 10:00:00'", "0", "0.001",
+    "CAST(ts AS DATE)", "CAST(venue AS TINYINT)", "CAST(price AS FLOAT)",
+    "CAST(fee AS DECIMAL(20,4))",
 ]  # fmt: skip
 SHAPES = [
     "({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} div {})", "({} % {})", "pmod({}, {})",
     "(-{})", "({} = {})", "({} <> {})", "({} < {})", "({} >= {})", "({} <=> {})", "({} AND {})",
     "({} OR {})", "(NOT {})", "({} IS NULL)", "({} IS TRUE)", "({} BETWEEN {} AND {})",
     "({} IN ({}, {}))", "coalesce({}, {})", "greatest({}, {})", "least({}, {})", "nullif({}, {})",
-    "nvl2({}, {}, {})", "if({}, {}, {})", "CASE WHEN {} THEN {} ELSE {} END", "CASE {} WHEN {} THEN {} END",
-    "abs({})", "ceil({})", "floor({})", "round({})", "round({}, 2)", "sqrt({})", "exp({})", "ln({})",
+    "nvl2({}, {}, {})", "if({}, {}, {})", "CASE WHEN {} THEN {} ELSE {} END",
+    "CASE {} WHEN {} THEN {} END", "abs({})", "ceil({})", "floor({})", "round({})",
+    "round({}, 2)", "sqrt({})", "exp({})", "ln({})",
     "power({}, {})", "isnan({})", "try_divide({}, {})", "CAST({} AS INT)", "CAST({} AS BIGINT)",
     "CAST({} AS DOUBLE)", "CAST({} AS STRING)", "CAST({} AS DECIMAL(12,3))", "CAST({} AS DATE)",
     "TRY_CAST({} AS SMALLINT)", "TRY_CAST({} AS DECIMAL(5,1))", "upper({})", "length({})",
@@ -52,7 +54,7 @@ TRADES = made(np.random.default_rng(2), 30, 1, 40).batches[0]["trades"]
 OURS = re.compile("Binder|Parser|Catalog|Internal|Not implemented|Cast Error|Assert")
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(expressions())
 def test_what_is_let_through_is_understood(engine: Engine, text: str) -> None:
     try:

@@ -16,7 +16,7 @@ def _numbers(translate: Translator, node: Ast, *arguments: Ast) -> list[Typed]:
             raise InputError(
                 f"{said(node)} needs numbers, got {types.spark_name(value.type)}; write a cast"
             )
-    return [v.cast(types.INT) if v.type == types.NULL else v for v in values]
+    return [v.cast(types.DOUBLE) if v.type == types.NULL else v for v in values]
 
 
 def guarded(divisor: str, sql: str) -> str:
