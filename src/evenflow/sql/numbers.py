@@ -68,7 +68,8 @@ def pmod(translate: Translator, node: Ast) -> Typed:
     left, right = translate.pair(node, *_numbers(translate, node, *node.expressions))
     if not types.is_integer(left.type):
         raise InputError(f"{said(node)} needs integers; cast both sides to BIGINT")
-    cycle = f"(({left.sql} % {right.sql}) + {right.sql}) % {right.sql}"
+    rest = f"({left.sql} % {right.sql})"
+    cycle = f"CASE WHEN {rest} < 0 THEN ({rest} + {right.sql}) % {right.sql} ELSE {rest} END"
     sql = f"CAST({guarded(right.sql, cycle)} AS {types.duckdb_name(left.type)})"
     return combined(sql, left.type, left, right)
 
