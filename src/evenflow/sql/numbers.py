@@ -16,7 +16,9 @@ def _numbers(translate: Translator, node: Ast, *arguments: Ast) -> list[Typed]:
             raise InputError(
                 f"{said(node)} needs numbers, got {types.spark_name(value.type)}; write a cast"
             )
-    return [v.cast(types.DOUBLE) if v.type == types.NULL else v for v in values]
+    # A NULL has the type of what stands beside it.
+    kind = next((v.type for v in values if v.type != types.NULL), types.DOUBLE)
+    return [v.cast(kind) if v.type == types.NULL else v for v in values]
 
 
 def guarded(divisor: str, sql: str) -> str:
