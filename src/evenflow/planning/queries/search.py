@@ -50,6 +50,7 @@ class Search(NamedTuple):
     times: Indices
     union: Indices
     bundle: Indices
+    inside: Bools
 
 
 def start_search(problem: Problem) -> Search:
@@ -85,13 +86,8 @@ def start_search(problem: Problem) -> Search:
         np.zeros(len(subscriptions.rates), dtype=np.int64),
         np.zeros((MOST_GROUPS + 1) * widest, dtype=np.int64),
         np.zeros(MOST_GROUPS + 1, dtype=np.int64),
+        np.zeros(len(groups.size), dtype=np.bool_),
     )
-
-
-def place_groups(search: Search, part: Workers) -> None:
-    """Put every group that has a worker in `part` there."""
-    for item in np.flatnonzero(part != NOWHERE):
-        enter(search, int(item), int(part[item]))
 
 
 def queries_to_workers(search: Search) -> Workers:
@@ -123,6 +119,14 @@ def leave(search: Search, item: int) -> None:
     if search.home[item] != NOWHERE and search.home[item] != worker:
         search.moved[0] -= groups.size[item]
     search.part[item] = NOWHERE
+
+
+@kernel
+def place_groups(search: Search, part: Workers) -> None:
+    """Put every group that has a worker in `part` there."""
+    for item in range(len(part)):
+        if part[item] != NOWHERE:
+            enter(search, item, part[item])
 
 
 @kernel
