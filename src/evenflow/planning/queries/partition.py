@@ -21,7 +21,7 @@ from evenflow.planning.queries.sweep import sweep, sweep_order
 
 SWEEPS = 60
 PATIENCE = 3
-WORTHWHILE = 5e-4
+WORTHWHILE = 1e-3
 """Part of the traffic that a sweep should save."""
 
 
