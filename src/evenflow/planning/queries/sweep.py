@@ -17,7 +17,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
 from evenflow.planning.queries.hosts import slot_of
 from evenflow.planning.queries.problem import NOWHERE
-from evenflow.planning.queries.search import MOST_GROUPS, Search, enter, leave
+from evenflow.planning.queries.search import Search, enter, leave
 
 PLATEAU = 0.3
 """How often a move that changes nothing is made."""
@@ -30,7 +30,7 @@ FEW = 8
 @kernel
 def _gather(search: Search, source: int, worker: int) -> int:
     """Bundle all groups that read a source on a worker; 0 if they are too many or one is fixed."""
-    if search.hosts.held[slot_of(search.hosts, source, worker)] > MOST_GROUPS:
+    if search.hosts.held[slot_of(search.hosts, source, worker)] > len(search.bundle):
         return 0
     count = 0
     for at in range(search.start[source], search.start[source + 1]):
@@ -47,7 +47,7 @@ def _gather(search: Search, source: int, worker: int) -> int:
 def _close(search: Search, count: int, most: int) -> int:
     """Add to the bundle what hangs on it by sources that few groups on the worker read.
 
-    Return its new size; 0 if one of them is fixed. Stops growing at MOST_GROUPS.
+    Return its new size; 0 if one of them is fixed. It stops growing when it has no place for more.
     """
     groups, worker = search.groups, search.part[search.bundle[0]]
     for at in range(count):
@@ -59,7 +59,7 @@ def _close(search: Search, count: int, most: int) -> int:
         for pin in range(groups.starts[item], groups.starts[item + 1]):
             source = groups.sources[pin]
             held = search.hosts.held[slot_of(search.hosts, source, worker)]
-            if held > most or count + held > MOST_GROUPS:
+            if held > most or count + held > len(search.bundle):
                 continue
             for at in range(search.start[source], search.start[source + 1]):
                 other = search.items[at]
