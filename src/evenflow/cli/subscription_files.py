@@ -76,7 +76,7 @@ def _named(values: pa.ChunkedArray, column: str, path: Path) -> pa.Array:
         values = values.cast(pa.string())
     if not (pa.types.is_string(values.type) or pa.types.is_integer(values.type)):
         raise InputError(f"{path}: {column} must be text or whole numbers, got {values.type}")
-    return typed_key(values)
+    return typed_key(values, path)
 
 
 def _distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
