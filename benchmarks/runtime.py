@@ -79,26 +79,27 @@ def write(folder: Path, batches: Iterable[pa.Table]) -> None:
         os.utime(path, (1e9 + at * 10, 1e9 + at * 10))
 
 
-def reading(spark: SparkSession, folder: Path) -> DataFrame:
-    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def reading(spark: SparkSession, folder: Path, files: int = 1) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
 
 
-def batch_ms(progress: Iterable[Any], skip: int) -> dict[str, float]:
-    """The median time of a batch with rows, after the first few."""
+def batch_ms(progress: Iterable[Any], skip: int, inputs: int = 1) -> dict[str, float]:
+    """The median time of a full batch, after the first few; a source read twice counts once."""
     seen = [p for p in progress if p["numInputRows"] > 0][skip:]
-    times = [p["durationMs"]["triggerExecution"] for p in seen]
+    most = max(p["numInputRows"] for p in seen)
+    seen = [p for p in seen if p["numInputRows"] == most]
+    milliseconds = statistics.median(p["durationMs"]["triggerExecution"] for p in seen)
     return {
-        "batch_ms": statistics.median(times),
-        "rows_per_second": round(
-            statistics.median(
-                p["numInputRows"] / p["durationMs"]["triggerExecution"] * 1000 for p in seen
-            )
-        ),
-        "batches": len(times),
+        "rows_per_batch": most // inputs,
+        "batch_ms": milliseconds,
+        "rows_per_second": round(most / inputs / milliseconds * 1000),
+        "batches": len(seen),
     }
 
 
-def native(frame: DataFrame, folder: Path, skip: int, mode: str = "append") -> dict[str, float]:
+def native(
+    frame: DataFrame, folder: Path, skip: int, mode: str = "append", inputs: int = 1
+) -> dict[str, float]:
     """Run a plain Spark streaming query that throws its results away."""
     query = (
         frame.writeStream.format("noop")
@@ -108,14 +109,19 @@ def native(frame: DataFrame, folder: Path, skip: int, mode: str = "append") -> d
         .start()
     )
     query.awaitTermination()
-    return batch_ms(query.recentProgress, skip)
+    return batch_ms(query.recentProgress, skip, inputs)
 
 
 def ours(
-    spark: SparkSession, folder: Path, skip: int, declare: Callable[[evenflow.Flow], Any]
+    spark: SparkSession,
+    folder: Path,
+    skip: int,
+    declare: Callable[[evenflow.Flow], Any],
+    files: int = 1,
 ) -> dict[str, Any]:
     flow = evenflow.Flow(spark, workers=WORKERS, checkpoint=str(folder / "evenflow"))
-    flow.source("trades", reading(spark, folder / "in"), time="ts", watermark="0 seconds")
+    source = reading(spark, folder / "in", files)
+    flow.source("trades", source, time="ts", watermark="0 seconds")
     declare(flow)
     run = flow.start(available_now=True)
     query = run._query
@@ -190,16 +196,20 @@ def empty(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
 
 
 def join(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
-    """Self-join within 20 s, Zipf 0.85, 20,000 rows a batch of 20 s, 10,000 keys."""
+    """Self-join within 20 s, Zipf 0.85 over 10,000 keys, 1,000 rows a second of event time.
+
+    Native Spark reads 20,000 rows a batch, Evenflow five times as many: each near its best size.
+    """
     rng, rows = np.random.default_rng(1), int(20_000 * scale)
     span = 20 * SECOND
     batches = [
-        trades(rng, BEGIN + at * span, span, zipf(rng, 0.85, 10_000, rows)) for at in range(5)
+        trades(rng, BEGIN + at * span, span, zipf(rng, 0.85, 10_000, rows)) for at in range(20)
     ]
     write(folder / "in", batches)
+    write(folder / "few", batches[:3])
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    source = reading(spark, folder / "in").withWatermark("ts", "0 seconds")
-    left, right = source.alias("a"), reading(spark, folder / "in").withWatermark("ts", "0 seconds")
+    source = reading(spark, folder / "few").withWatermark("ts", "0 seconds")
+    left, right = source.alias("a"), reading(spark, folder / "few").withWatermark("ts", "0 seconds")
     pairs = left.join(
         right.alias("b"),
         F.expr("""a.symbol = b.symbol AND b.ts >= a.ts
@@ -208,8 +218,8 @@ def join(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
     sql = """SELECT a.symbol, a.ts, b.ts AS t2, a.price FROM trades a JOIN trades b
         ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
     return {
-        "native": native(pairs, folder, 1),
-        "evenflow": ours(spark, folder, 1, lambda f: f.query("q", sql, key="symbol")),
+        "native": native(pairs, folder, 1, inputs=2),
+        "evenflow": ours(spark, folder, 1, lambda f: f.query("q", sql, key="symbol"), files=5),
     }
 
 
@@ -310,7 +320,7 @@ def main() -> None:
             found = ROWS[name](spark, folder, options.scale)
             found["what"] = (ROWS[name].__doc__ or "").strip()
             found["speed_ratio"] = round(
-                found["native"]["batch_ms"] / found["evenflow"]["batch_ms"], 2
+                found["evenflow"]["rows_per_second"] / found["native"]["rows_per_second"], 2
             )
             results[name] = found
             print(json.dumps({name: found}), file=sys.stderr, flush=True)
