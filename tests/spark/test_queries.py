@@ -74,7 +74,7 @@ def random_plans(rng: np.random.Generator, workers: int, batches: int) -> dict[i
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -24,7 +24,7 @@ ROWS, POISON = "rows", "poison"
 _SCHEMA = pa.schema(
     [("slot", pa.int32()), ("kind", pa.string()), ("name", pa.string()), ("blob", pa.binary())]
 )
-_CHUNK_BYTES = 32 << 20
+_CHUNK_BYTES = 8 << 20
 # 1900-01-01 and 2200-01-01: a time outside is a mistake, and would stop the watermark for good.
 _EARLIEST_US, _LATEST_US = -2_208_988_800_000_000, 7_258_118_400_000_000
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     # A chunk should be worth a blob, but not more than Arrow can hold.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
     # The plan is fixed by hand: one partition is one worker.
     "spark.sql.adaptive.enabled": "false",
