@@ -36,13 +36,14 @@ REPEATS = 5
 
 
 def problem(count: int, workers: int, seed: int, states: str = "varied") -> KeyLoads:
-    """Zipf 0.85, hash only. States: as the costs, varied around them, or half independent."""
+    """Zipf 0.85, hash only. States: as the costs, varied around them, half or all independent."""
     rng = np.random.default_rng(seed)
     cost = zipf_costs(count, 0.85, rng)
     state = {
         "as cost": lambda: cost,
         "varied": lambda: cost * rng.uniform(0.5, 1.5, count),
-        "independent": lambda: 0.5 * cost + 0.5 * zipf_costs(count, 0.85, rng),
+        "half": lambda: 0.5 * cost + 0.5 * zipf_costs(count, 0.85, rng),
+        "independent": lambda: rng.random(count),
     }[states]()
     home = jump(hash_keys(np.arange(count) + seed * 1_000_003), workers)
     return KeyLoads(cost, state, home, home, workers)
@@ -64,7 +65,7 @@ def speed() -> list[dict[str, Any]]:
     for name in names:
         planner = ALGORITHMS[name]
         warm_up(planner)
-        for states in ("as cost", "varied", "independent"):
+        for states in ("as cost", "varied", "half", "independent"):
             earlier: float | None = None
             for count in SIZES:
                 keys = problem(count, 20, 1, states)
@@ -114,30 +115,31 @@ def memory() -> list[dict[str, Any]]:
 
 def gap() -> list[dict[str, Any]]:
     rng, rows = np.random.default_rng(0), []
-    small = [(60, 4, 60), (60, 4, 4), (200, 8, 200), (200, 8, 15)]
-    cases = [*small, (5000, 10, 3000), (5000, 10, 15)]
-    for count, workers, max_table in cases:
+    sizes = [(60, 4, 60), (60, 4, 4), (200, 8, 200), (200, 8, 15), (5000, 10, 3000)]
+    families = ("varied", "half", "independent")
+    cases = [(*size, states, seed) for size in sizes for states in families for seed in range(3)]
+    for count, workers, max_table, states, seed in cases:
         config = KeyConfig(max_table=max_table)
-        for seed in range(3):
-            keys = problem(count, workers, seed, "independent")
-            optimum = ALGORITHMS["exact"](keys, config, rng)
-            least = moved_state(keys, optimum.owner)
-            row: dict[str, Any] = {
-                "keys": count,
-                "workers": workers,
-                "max_table": max_table,
-                "seed": seed,
-                "exact_verdicts": [verdict.code for verdict in optimum.verdicts],
-                "optimum_fraction": least / keys.state.sum(),
-            }
-            if least > 0:
-                row["lower_bound"] = lower_bound(keys, config) / least
-                for name in ("cover", "mixed", "mixedbf", "compact", "readj", "mintable"):
-                    plan = ALGORITHMS[name](keys, config, rng)
-                    broken = {v.code for v in plan.verdicts} & {"unbalanced", "table_exceeded"}
-                    row[name] = None if broken else moved_state(keys, plan.owner) / least
-            rows.append(row)
-            tell(row)
+        keys = problem(count, workers, seed, states)
+        optimum = ALGORITHMS["exact"](keys, config, rng)
+        least = moved_state(keys, optimum.owner)
+        row: dict[str, Any] = {
+            "keys": count,
+            "workers": workers,
+            "max_table": max_table,
+            "states": states,
+            "seed": seed,
+            "exact_verdicts": [verdict.code for verdict in optimum.verdicts],
+            "optimum_fraction": least / keys.state.sum(),
+        }
+        if least > 0:
+            row["lower_bound"] = lower_bound(keys, config) / least
+            for name in ("cover", "mixed", "mixedbf", "compact", "readj", "mintable"):
+                plan = ALGORITHMS[name](keys, config, rng)
+                broken = {v.code for v in plan.verdicts} & {"unbalanced", "table_exceeded"}
+                row[name] = None if broken else moved_state(keys, plan.owner) / least
+        rows.append(row)
+        tell(row)
     return rows
 
 

@@ -117,6 +117,64 @@ def test_keys_that_only_the_table_knows_are_idle_and_stay_routed(tmp_path: Path)
     assert out.read_text().splitlines() == ['"key","worker"', f'"idle",{away}']
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_an_empty_table_is_a_table(suffix: str, tmp_path: Path) -> None:
+    stats, table = tmp_path / "stats.csv", tmp_path / f"table.{suffix}"
+    stats.write_text("key,cost,state\na,1,1\nb,1,1\n")
+    first = plan(stats, "--workers", 2, "--max-imbalance", 1, "--table-out", table)
+    again = plan(stats, "--workers", 2, "--max-imbalance", 1, "--current", table)
+    assert first["table_size"] == again["table_size"] == again["moved_keys"] == 0
+
+
+def test_parquet_text_keys_are_text_even_if_they_are_digits(tmp_path: Path) -> None:
+    stats, out = tmp_path / "stats.parquet", tmp_path / "out.parquet"
+    digits = pa.array([str(number) for number in range(100, 140)])
+    pa.parquet.write_table(
+        pa.table({"key": digits, "cost": [1.0] * 40, "state": [1.0] * 40}), stats
+    )
+    plan(stats, "--workers", 4, "--assignment-out", out)
+    written = pa.parquet.read_table(out)
+    assert written["key"].type == pa.string()
+    assert written["before"].to_pylist() == jump(hash_keys(digits), 4).tolist()
+
+
+def test_null_is_a_key_and_survives_csv(tmp_path: Path) -> None:
+    stats, table = tmp_path / "stats.csv", tmp_path / "table.csv"
+    stats.write_text('key,cost,state\n,100,1\n"",1,1\nx,90,1\ny,80,1\n"a\nb",70,1\n')
+    first = plan(stats, "--workers", 4, "--max-imbalance", 0.3, "--table-out", table)
+    again = plan(stats, "--workers", 4, "--max-imbalance", 0.3, "--current", table)
+    assert first["table_size"] == again["table_size"] > 0
+    assert again["moved_keys"] == 0
+
+
+@pytest.mark.parametrize(
+    ("table_out", "assignment_out", "message"),
+    [
+        ("one.csv", "./one.csv", "is used for something else already"),
+        ("stats.parquet", None, "is used for something else already"),
+        ("x" * 300 + ".csv", None, "cannot be written"),
+    ],
+)
+def test_outputs_do_not_overwrite_each_other_or_the_input(
+    table_out: str, assignment_out: str | None, message: str, stats: Path, tmp_path: Path
+) -> None:
+    before = stats.read_bytes()
+    more = [] if assignment_out is None else ["--assignment-out", tmp_path / assignment_out]
+    result = run(stats, "--workers", 2, "--table-out", tmp_path / table_out, *more)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert stats.read_bytes() == before
+
+
+def test_keys_that_csv_cannot_hold_are_refused_before_planning(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.parquet"
+    keys = pa.array([{"a": 1}, {"a": 2}])
+    pa.parquet.write_table(pa.table({"key": keys, "cost": [1.0, 1], "state": [1.0, 1]}), stats)
+    result = run(stats, "--workers", 2, "--table-out", tmp_path / "out.csv")
+    assert result.exit_code == 2
+    assert "CSV cannot hold keys of type struct" in result.stderr
+
+
 def test_people_get_a_table_with_bars(stats: Path) -> None:
     result = run(stats, "--workers", 4)
     assert result.exit_code == 0
@@ -155,6 +213,9 @@ GOOD = "key,cost,state\na,1,1\nb,2,2\n"
         (GOOD, "key,worker\na,0.5\n", [], "unknown worker 0.5"),
         (GOOD, "key,worker\na,0\na,1\n", [], "key a stands in rows 1 and 2"),
         (GOOD, "key\na\n", [], "no column worker"),
+        ("key,cost,cost,state\na,1,1,1\n", None, [], "column cost stands there twice"),
+        ("key,cost,state\na,1e308,1\nb,1e308,1\n", None, [], "cost sums to more than a double"),
+        ("key,cost,state\n7,1,1\n", "key,worker\n007,0\n", [], "keys are string, those of STATS"),
         (
             "key,cost,state\n1,1,1\n",
             "key,worker\nx,0\n",

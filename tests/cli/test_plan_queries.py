@@ -117,6 +117,23 @@ def test_what_does_not_fit_is_a_verdict_not_an_error(tmp_path: Path) -> None:
     assert {verdict["code"] for verdict in answer["verdicts"]} == {"no_room", "over_bound"}
 
 
+def test_lists_and_names_of_any_arrow_kind(tmp_path: Path) -> None:
+    """Fixed-size lists, large lists, dictionaries and large strings all say the same."""
+    out, plans = tmp_path / "out.csv", []
+    names = pa.array(["a", "b", "c"])
+    lists = pa.array([["x", "y"], ["y", "z"], ["x", "z"]])
+    for query, sources in (
+        (names, lists),
+        (names.dictionary_encode(), lists.cast(pa.list_(pa.string(), 2))),
+        (names.cast(pa.large_string()), lists.cast(pa.large_list(pa.large_string()))),
+    ):
+        file = tmp_path / "queries.parquet"
+        pa.parquet.write_table(pa.table({"query": query, "sources": sources}), file)
+        planned(file, "--workers", 2, "--placement-out", out)
+        plans.append(out.read_text())
+    assert plans[0] == plans[1] == plans[2]
+
+
 def test_people_get_a_table(queries: Path) -> None:
     result = run(queries, "--workers", 2)
     assert result.exit_code == 0
@@ -128,6 +145,7 @@ def test_people_get_a_table(queries: Path) -> None:
     [
         ({"sources": []}, "query bad (row 5) has no sources"),
         ({"sources": None}, "query bad (row 5) has no sources"),
+        ({"sources": ["news", None]}, "query bad (row 5) names an empty source"),
         ({"sources": ["moon"]}, "query bad reads unknown source moon"),
         ({"sources": ["news"], "load": 0}, "load must be positive, got 0 for query bad"),
         ({"sources": ["news"], "pinned": 2}, "unknown worker 2"),
@@ -184,6 +202,16 @@ def test_bad_placements(current: str, message: str, queries: Path, tmp_path: Pat
     file = tmp_path / "current.csv"
     file.write_text(current)
     refused(message, queries, "--workers", 2, "--current", file)
+
+
+def test_columns_of_the_wrong_kind(tmp_path: Path) -> None:
+    file = write(tmp_path / "q.jsonl", [{"query": "a", "sources": "x"}])
+    refused("column sources must hold lists, got string", file, "--workers", 2)
+    file = write(tmp_path / "q.jsonl", [{"query": "a", "sources": [[1]]}])
+    refused("sources must be text or whole numbers", file, "--workers", 2)
+    file = write(tmp_path / "q.jsonl", [{"query": "a"}])
+    refused("no column sources", file, "--workers", 2)
+    refused("need Parquet or JSON lines, not CSV", tmp_path / "q.csv", "--workers", 2)
 
 
 def test_bad_rates(queries: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from evenflow.sql import Engine, compile_query
 pytestmark = pytest.mark.slow
 
 EXPRESSIONS = [
+    "pmod(qty, -3)", "CAST(0.001 AS STRING)",
     "qty + 1", "qty + venue", "venue + 1", "venue * venue", "qty - 2L", "venue / 2", "qty / 4",
     "price / 2", "qty div 2", "qty % 3", "pmod(qty, 3)", "-qty", "-price", "price * 2",
     "fee + 1", "fee * 2", "fee - fee", "fee * fee", "fee + qty", "fee * 1.5", "fee + price",

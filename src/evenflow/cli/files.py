@@ -26,7 +26,8 @@ def read_table(
 ) -> pa.Table:
     """Read the named columns of a file and refuse an empty or incomplete one.
 
-    In CSV, text columns are taken as they stand (`007` stays `007`); see `typed_key`.
+    CSV knows no types: columns come as text as it stands (`007` stays `007`, an empty field that
+    is not quoted is NULL), and what is integers throughout becomes integers (see `typed_key`).
     """
     if path.suffix not in READABLE:
         raise InputError(f"{path}: expected a file ending in {', '.join(READABLE)}")
@@ -40,6 +41,9 @@ def read_table(
     if missing:
         found = ", ".join(table.column_names) or "none"
         raise InputError(f"{path}: no column {', '.join(missing)}; columns found: {found}")
+    for name in (*columns, *optional):
+        if table.column_names.count(name) > 1:
+            raise InputError(f"{path}: column {name} stands there twice")
     if not len(table) and not may_be_empty:
         raise InputError(f"{path}: holds no rows")
     return table.select([*columns, *(name for name in optional if name in table.column_names)])
@@ -51,9 +55,13 @@ def _read(path: Path, as_text: tuple[str, ...]) -> pa.Table:
     if path.suffix in (".jsonl", ".json"):
         return pa.json.read_json(path)
     options = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(as_text, pa.string()), strings_can_be_null=False
+        column_types=dict.fromkeys(as_text, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )
-    return pa.csv.read_csv(path, convert_options=options)
+    parsing = pa.csv.ParseOptions(newlines_in_values=True)
+    return pa.csv.read_csv(path, parse_options=parsing, convert_options=options)
 
 
 def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:
@@ -67,7 +75,7 @@ def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:
         row = doubles.is_null().to_pylist().index(True) + 1
         raise InputError(f"{path}: column {column} has no value in row {row}")
     finite = pc.is_finite(doubles)
-    if not pc.all(finite).as_py():
+    if not pc.all(finite, min_count=0).as_py():
         row = finite.to_pylist().index(False) + 1
         raise InputError(
             f"{path}: column {column} must be finite, got {values[row - 1]} in row {row}"
@@ -77,23 +85,26 @@ def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:
 
 def at_least_zero(values: pa.Array, column: str, path: Path) -> pa.Array:
     """Refuse negative numbers."""
-    if pc.min(values).as_py() < 0:
+    if len(values) and pc.min(values).as_py() < 0:
         row = pc.less(values, 0).to_pylist().index(True) + 1
         found = f"{values[row - 1].as_py():g}"
         raise InputError(f"{path}: column {column} must not be negative, got {found} in row {row}")
     return values
 
 
-def typed_key(values: pa.ChunkedArray) -> pa.Array:
-    """Return text that is written integers throughout (`7`, not `007`) as integers.
+def typed_key(values: pa.ChunkedArray, path: Path) -> pa.Array:
+    """Return the keys of a CSV file that are integers throughout (`7`, not `007`) as integers.
 
-    CSV knows no types; Parquet columns come back as they are.
+    Other files know the types of their columns, which are left as they are.
 
-    >>> typed_key(pa.chunked_array([["7", "-1"]])).type, typed_key(pa.chunked_array([["007"]])).type
+    >>> column = pa.chunked_array([["7", "-1"]])
+    >>> typed_key(column, Path("a.csv")).type, typed_key(column, Path("a.parquet")).type
     (DataType(int64), DataType(string))
+    >>> typed_key(pa.chunked_array([["007"]]), Path("a.csv")).type
+    DataType(string)
     """
     flat = values.combine_chunks()
-    if not pa.types.is_string(flat.type):
+    if path.suffix != ".csv" or flat.null_count == len(flat):
         return flat
     with contextlib.suppress(pa.ArrowException):
         whole = flat.cast(pa.int64())
@@ -109,7 +120,7 @@ def workers_column(table: pa.Table, path: Path, workers: int) -> pa.Array:
         pc.and_(pc.greater_equal(values, 0), pc.less(values, workers)),
         pc.equal(values, pc.floor(values)),
     )
-    if not pc.all(known).as_py():
+    if not pc.all(known, min_count=0).as_py():
         row = known.to_pylist().index(False) + 1
         raise InputError(
             f"{path}: unknown worker {table['worker'][row - 1]} in row {row}; "
@@ -118,43 +129,58 @@ def workers_column(table: pa.Table, path: Path, workers: int) -> pa.Array:
     return values.cast(pa.int32())
 
 
-def check_writable(*paths: Path | None) -> None:
+def check_writable(*paths: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
     """Refuse, before any work is done, outputs that could not be written after it."""
+    taken = {path.resolve() for path in inputs if path is not None}
     for path in filter(None, paths):
         if path.suffix not in WRITABLE:
             raise InputError(f"{path}: can write files ending in {', '.join(WRITABLE)}")
         if not path.parent.is_dir():
             raise InputError(f"{path}: no such folder {path.parent}")
-        if path.is_dir() or not os.access(path.parent, os.W_OK):
-            raise InputError(f"{path}: cannot be written")
+        if path.resolve() in taken:
+            raise InputError(f"{path}: is used for something else already; name another file")
+        taken.add(path.resolve())
+        with _beside(path):
+            pass  # a file can be made there
+
+
+def check_storable(values: pa.Array, *paths: Path | None) -> None:
+    """Refuse keys that CSV cannot hold."""
+    kind = values.type
+    nested = pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    for path in filter(None, paths):
+        if path.suffix == ".csv" and (nested or pa.types.is_fixed_size_binary(kind)):
+            raise InputError(f"{path}: CSV cannot hold keys of type {kind}; write .parquet")
 
 
 def write_tables(tables: Mapping[Path, pa.Table]) -> None:
     """Write all files or none: first beside their places, then renamed into them."""
     with contextlib.ExitStack() as stack:
-        written = [
-            (stack.enter_context(_beside(path, table)), path) for path, table in tables.items()
-        ]
-        for temporary, path in written:
+        written = {path: stack.enter_context(_beside(path)) for path in tables}
+        for path, temporary in written.items():
+            if path.suffix == ".parquet":
+                pa.parquet.write_table(tables[path], temporary)
+            else:
+                pa.csv.write_csv(tables[path], temporary)
+        for path, temporary in written.items():
             temporary.replace(path)
 
 
 @contextlib.contextmanager
-def _beside(path: Path, table: pa.Table) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
+def _beside(path: Path) -> Iterator[Path]:
+    """Make an empty file in the same folder, to be renamed or removed."""
+    temporary = None
     try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evenflow-")
+        os.close(handle)
+        temporary = Path(name)
         temporary.chmod(0o666 & ~_umask())
-        if path.suffix == ".parquet":
-            pa.parquet.write_table(table, temporary)
-        else:
-            pa.csv.write_csv(table, temporary)
         yield temporary
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

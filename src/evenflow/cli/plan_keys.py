@@ -1,5 +1,6 @@
 """`evenflow plan keys`: which key of a heavy query goes to which worker."""
 
+import contextlib
 import time
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,7 +47,7 @@ class Problem:
 
 def keys(
     stats: Annotated[Path, typer.Argument(help="Parquet or CSV with key, cost, state.")],
-    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")],
+    workers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of workers.")],
     algorithm: Annotated[KeyAlgorithm, typer.Option(help="Planner.")] = KeyAlgorithm.MIXED,
     max_imbalance: Annotated[
         float, typer.Option(help="Load above the mean that a worker may carry.")
@@ -60,18 +61,19 @@ def keys(
     assignment_out: Annotated[
         Path | None, typer.Option(help="Write key, before, after for every key.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of planners that draw lots.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of planners that draw lots.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan which key goes to which worker, and say what that costs and gains."""
     import numpy as np
 
-    from evenflow.cli.files import check_writable, write_tables
+    from evenflow.cli.files import check_storable, check_writable, write_tables
     from evenflow.planning.keys import ALGORITHMS, KeyConfig, warm_up
 
     config = KeyConfig(max_imbalance, max_table, beta)
-    check_writable(table_out, assignment_out)
+    check_writable(table_out, assignment_out, inputs=(stats, current))
     problem = read_problem(stats, current, workers)
+    check_storable(problem.names, table_out, assignment_out)
     planner = ALGORITHMS[algorithm.value]
     with quiet_stdout():
         warm_up(planner)
@@ -95,7 +97,7 @@ def read_problem(stats: Path, current: Path | None, workers: int) -> Problem:
     from evenflow.model import KeyLoads, RoutingTable, hash_keys
 
     table = read_table(stats, ("key", "cost", "state"))
-    names = typed_key(table["key"])
+    names = typed_key(table["key"], stats)
     cost, state = (
         at_least_zero(numbers(table, column, stats), column, stats) for column in ("cost", "state")
     )
@@ -127,14 +129,15 @@ def read_routes(current: Path, key_type: "pa.DataType", workers: int) -> Any:
     from evenflow.model import RoutingTable, hash_keys
 
     table = read_table(current, ("key", "worker"), may_be_empty=True)
-    entries = typed_key(table["key"])
+    entries = typed_key(table["key"], current)
     if entries.type != key_type:
-        try:
+        found = entries.type
+        with contextlib.suppress(pa.ArrowException):
             entries = entries.cast(key_type)
-        except pa.ArrowException as error:
-            raise InputError(
-                f"{current}: keys are {entries.type}, those of STATS {key_type}"
-            ) from error
+            if not entries.cast(found).equals(typed_key(table["key"], current)):
+                entries = entries.cast(found)  # 007 is not 7
+        if entries.type != key_type:
+            raise InputError(f"{current}: keys are {found}, those of STATS {key_type}")
     owners = workers_column(table, current, workers)
     hashes = hash_keys(entries)
     refuse_duplicates(entries, hashes, current)

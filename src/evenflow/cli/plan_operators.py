@@ -147,7 +147,7 @@ def _numbered(column: "pa.ChunkedArray", name: str, path: Path) -> "tuple[pa.Arr
     from evenflow.cli.files import typed_key
     from evenflow.errors import InputError
 
-    values = typed_key(column)
+    values = typed_key(column, path)
     if values.null_count:
         row = values.is_null().to_pylist().index(True) + 1
         raise InputError(f"{path}: column {name} has no value in row {row}")

@@ -28,15 +28,17 @@ def read_queries(path: Path, rates_path: Path | None, workers: int) -> QueryFile
     if path.suffix == ".csv":
         raise InputError(f"{path}: lists of sources need Parquet or JSON lines, not CSV")
     table = read_table(path, ("query", "sources"), ("load", "pinned"))
-    names = _distinct(typed_key(table["query"]), "query", path)
+    names = _distinct(_named(table["query"], "query", path), "query", path)
     lists = table["sources"].combine_chunks()
+    if pa.types.is_fixed_size_list(lists.type):
+        lists = lists.cast(pa.list_(lists.type.value_type))
     if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
         raise InputError(f"{path}: column sources must hold lists, got {lists.type}")
     sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     if sizes.min() < 1:
         row = int(sizes.argmin())
         raise InputError(f"{path}: query {names[row]} (row {row + 1}) has no sources")
-    values = typed_key(pa.chunked_array([lists.flatten()]))
+    values = _named(pa.chunked_array([lists.flatten()]), "sources", path)
     if values.null_count:
         at = values.is_null().to_pylist().index(True)
         row = int(np.searchsorted(np.cumsum(sizes), at, side="right"))
@@ -66,6 +68,17 @@ def _subscriptions(
     return Subscriptions(starts, indices[kept], rates, loads)
 
 
+def _named(values: pa.ChunkedArray, column: str, path: Path) -> pa.Array:
+    """Return names as plain text or integers."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
+        values = values.cast(pa.string())
+    if not (pa.types.is_string(values.type) or pa.types.is_integer(values.type)):
+        raise InputError(f"{path}: {column} must be text or whole numbers, got {values.type}")
+    return typed_key(values, path)
+
+
 def _distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
     if values.null_count:
         row = values.is_null().to_pylist().index(True) + 1
@@ -89,7 +102,7 @@ def _sources(
         indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
         return indices, np.ones(len(encoded.dictionary))
     table = read_table(rates_path, ("source", "rate"))
-    known = _distinct(typed_key(table["source"]), "source", rates_path)
+    known = _distinct(_named(table["source"], "source", rates_path), "source", rates_path)
     rates = _positive(numbers(table, "rate", rates_path), known, "source", "rate", rates_path)
     if known.type != values.type:
         known, values = known.cast(pa.string()), values.cast(pa.string())
@@ -139,7 +152,7 @@ def _pins(table: pa.Table, names: pa.Array, path: Path, workers: int) -> Workers
 def read_placement(path: Path, names: pa.Array, workers: int) -> Workers:
     """Read where queries run now; queries that are not named arrive, names not asked for left."""
     table = read_table(path, ("query", "worker"), may_be_empty=True)
-    queries = _distinct(typed_key(table["query"]), "query", path)
+    queries = _distinct(_named(table["query"], "query", path), "query", path)
     at = workers_column(table, path, workers).to_numpy(zero_copy_only=False)
     if queries.type != names.type:
         queries, names = queries.cast(pa.string()), names.cast(pa.string())

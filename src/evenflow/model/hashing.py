@@ -126,6 +126,8 @@ def _words(array: pa.Array) -> Hashes:
     """Return the values as 64-bit words, alike whatever the column's width."""
     kind = array.type
     if pa.types.is_decimal(kind):
+        array = array.cast(pa.decimal128(kind.precision, kind.scale))
+        kind = array.type
         pairs = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, kind.byte_width // 8)
         return np.ascontiguousarray(pairs[array.offset : array.offset + len(array), 0])
     if pa.types.is_floating(kind):

@@ -60,6 +60,9 @@ class KeyLoads:
             values = getattr(self, name)
             if not bool(np.isfinite(values).all()) or bool((values < 0).any()):
                 raise InputError(f"{name} must be finite and not negative")
+            with np.errstate(over="ignore"):
+                if not np.isfinite(values.sum()):
+                    raise InputError(f"{name} sums to more than a double holds; use larger units")
         for name in ("home", "owner"):
             at = getattr(self, name)
             if len(at) and not 0 <= int(at.min()) <= int(at.max()) < self.workers:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from evenflow.errors import InputError
 from evenflow.model.routing import RoutingTable
 
 
@@ -30,7 +31,8 @@ class Move:
 def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
     """Return what must move, in a fixed order; detours between the two plans cancel out.
 
-    Only what both plans know can move: arrivals and departures are not moves.
+    Only what both plans know can move: arrivals and departures are not moves. With another number
+    of workers the hash moves keys that no table names; that is refused.
 
     >>> moves(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
     (Move(query='alerts', before=0, after=1, key_hash=None),)
@@ -40,6 +42,10 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
         for query in sorted(before.placement.keys() & after.placement.keys())
         if before.placement[query] != after.placement[query]
     ]
+    if before.workers != after.workers and before.tables.keys() & after.tables.keys():
+        raise InputError(
+            f"keyed queries cannot move from {before.workers} to {after.workers} workers by tables"
+        )
     keys: list[Move] = []
     for query in sorted(before.tables.keys() & after.tables.keys()):
         old, new = before.tables[query], after.tables[query]

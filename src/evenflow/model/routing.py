@@ -34,16 +34,18 @@ class RoutingTable:
     hashes: Hashes = field(default_factory=_no_hashes)
     owners: Workers = field(default_factory=_no_owners)
 
+    def __post_init__(self) -> None:
+        if len(self.hashes) != len(self.owners):
+            raise InputError("a routing table needs one worker for each key")
+        if bool((self.hashes[1:] <= self.hashes[:-1]).any()):
+            raise InputError("a routing table names a key twice, or is not sorted: use of()")
+
     @classmethod
     def of(cls, hashes: Hashes, owners: Workers | list[int]) -> "RoutingTable":
         """Build a table from entries in any order."""
         order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        if len(ordered) > 1 and bool((ordered[1:] == ordered[:-1]).any()):
-            raise InputError("a routing table names a key twice")
-        return cls(
-            frozen(ordered, np.uint64), frozen(np.asarray(owners, np.int32)[order], np.int32)
-        )
+        places = np.asarray(owners, np.int32)[order]
+        return cls(frozen(hashes[order], np.uint64), frozen(places, np.int32))
 
     def __len__(self) -> int:
         return len(self.hashes)

@@ -11,7 +11,7 @@ Departures
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Floats, Workers
+from evenflow.model.arrays import Floats, Indices, Workers
 
 
 def zipf_costs(keys: int, skew: float, rng: np.random.Generator, total: float = 1e6) -> Floats:
@@ -61,6 +61,9 @@ def _swap_toward(
         ours = rng.choice(inside, pairs, replace=False)
         theirs = rng.choice(outside, pairs, replace=False)
         gain = (cost[theirs] - cost[ours]) * (1 if up else -1)
+        if not (gain > 0).any():  # an unlucky draw: match the lightest with the heaviest instead
+            ours, theirs = _extremes(cost, inside, outside, pairs, up)
+            gain = (cost[theirs] - cost[ours]) * (1 if up else -1)
         useful = np.flatnonzero(gain > 0)
         if not len(useful):
             return False
@@ -69,3 +72,13 @@ def _swap_toward(
         changed = float(reach[min(len(take), len(reach)) - 1])
         cost[ours[take]], cost[theirs[take]] = cost[theirs[take]], cost[ours[take]]
     return True
+
+
+def _extremes(
+    cost: Floats, inside: Indices, outside: Indices, pairs: int, up: bool
+) -> tuple[Indices, Indices]:
+    """Pair the target's lightest keys with the heaviest elsewhere, or the other way round."""
+    sign = 1 if up else -1
+    ours = inside[np.argsort(sign * cost[inside], kind="stable")]
+    theirs = outside[np.argsort(-sign * cost[outside], kind="stable")]
+    return ours[:pairs], theirs[:pairs]

@@ -68,25 +68,31 @@ def _degrees(
 
 @kernel
 def _swap_duplicates(flat: Indices, width: int, rng: np.random.Generator) -> None:
-    """Swap a source that meets its query twice with a random stub, until none is left.
+    """Swap a source that meets its query twice with random stubs, until none is left.
 
-    The most popular source may have up to one stub a query; random swaps then still end,
-    because a swap is made only if neither query holds a duplicate of what it receives.
+    A stub is taken if neither query then holds anything twice. In tiny instances there may be
+    none: after many draws any stub is taken, and everything is looked at once more.
     """
-    for at in range(len(flat)):
-        row = at // width * width
-        twice = False
-        for other in range(row, at):
-            twice = twice or flat[other] == flat[at]
-        while twice:
-            mate = int(rng.random() * len(flat))
-            mate_row = mate // width * width
-            clash = mate_row == row
-            for k in range(width):
-                clash = clash or flat[mate_row + k] == flat[at] or flat[row + k] == flat[mate]
-            if not clash:
-                flat[at], flat[mate] = flat[mate], flat[at]
-                twice = False
+    again = True
+    while again:
+        again = False
+        for at in range(len(flat)):
+            row = at // width * width
+            twice = False
+            for other in range(row, at):
+                twice = twice or flat[other] == flat[at]
+            draws = 0
+            while twice:
+                mate = int(rng.random() * len(flat))
+                mate_row = mate // width * width
+                clash = mate_row == row
+                for k in range(width):
+                    clash = clash or flat[mate_row + k] == flat[at] or flat[row + k] == flat[mate]
+                draws += 1
+                if not clash or draws > 1000 * width:
+                    flat[at], flat[mate] = flat[mate], flat[at]
+                    twice = False
+                    again = again or clash
 
 
 def with_rates(

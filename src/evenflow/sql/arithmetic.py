@@ -28,6 +28,10 @@ def _arithmetic(translate: Translator, node: Ast) -> Typed:
                 f"{said(node)}: {types.spark_name(side.type)} is no number; "
                 "times take an INTERVAL, for the rest write a cast"
             )
+    if left.type == types.NULL:
+        left = left.cast(types.DOUBLE if right.type == types.NULL else right.type)
+    if right.type == types.NULL:
+        right = right.cast(left.type)
     sign = _SIGNS[type(node)]
     if types.is_decimal(left.type) or types.is_decimal(right.type):
         return _decimal(node, sign, left, right)
@@ -65,7 +69,7 @@ def as_decimal(value: Typed) -> pa.Decimal128Type:
     """Return the decimal type of an operand; Spark takes a literal at its own length."""
     if isinstance(value.literal, int) and types.is_integer(value.type):
         return pa.decimal128(max(len(str(abs(value.literal))), 1), 0)
-    return types.as_decimal(types.INT if value.type == types.NULL else value.type)
+    return types.as_decimal(value.type)
 
 
 def _is_interval(node: Ast) -> bool:

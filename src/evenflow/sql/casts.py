@@ -56,6 +56,9 @@ def convert(node: Ast, value: Typed, kind: pa.DataType, *, safe: bool = False) -
     sql = value.sql
     if types.is_time(source) and kind == types.LONG:
         sql = f"CAST(floor(epoch_us({sql}) / 1000000) AS BIGINT)"
+    elif types.is_decimal(source) and kind == types.STRING and source.precision < types.MAX_DIGITS:
+        # With room for a digit before the point DuckDB writes 0.5, without it .5.
+        sql = f"CAST({sql} AS DECIMAL({source.precision + 1},{source.scale}))"
     elif integers and (types.is_fraction(source) or types.is_decimal(source)):
         sql = f"trunc({sql})"
     return _as(sql, kind, safe, value)

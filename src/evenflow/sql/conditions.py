@@ -64,20 +64,15 @@ def _in(translate: Translator, node: Ast) -> Typed:
     value = translate(node.this)
     for item in node.expressions:
         translate.learn(item, value.type)
-    items = [translate.pair(node, dated(translate(e), value), value) for e in node.expressions]
+    items = [dated(translate(item), value) for item in node.expressions]
     if not items:
         raise InputError(f"{said(node)} has an empty list")
-    kinds = {left.type for left, _ in items}
-    widest = value.type
-    for kind in kinds:
-        widest = types.common(widest, kind) or widest
-    listed = ", ".join(left.cast(widest).sql for left, _ in items)
-    return combined(
-        f"({value.cast(widest).sql} IN ({listed}))",
-        types.BOOLEAN,
-        value,
-        *(left for left, _ in items),
-    )
+    widest = value
+    for item in items:
+        _, widest = translate.pair(node, item, widest)
+    listed = ", ".join(item.cast(widest.type).sql for item in items)
+    sql = f"({value.cast(widest.type).sql} IN ({listed}))"
+    return combined(sql, types.BOOLEAN, value, *items)
 
 
 CONDITIONS: dict[type, Rule] = {

@@ -90,7 +90,7 @@ class Engine:
     def run_again(self, sql: str, rows: pa.Table) -> pa.Table:
         """Run a SELECT over one table, named `ROWS` in it, that is run batch after batch.
 
-        Planned once: a small batch then costs a third. Not for joins, whose plan should follow the
+        Planned once, which small batches feel. Not for joins, whose plan should follow the
         sizes of the tables.
         """
         try:

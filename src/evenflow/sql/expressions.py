@@ -27,7 +27,7 @@ SUBSCRIPTION = Typed(
 
 def said(node: Ast) -> str:
     """Quote a piece of the query for a message, cut where it is long."""
-    sql = node.sql("spark")
+    sql = " ".join(node.sql("spark").split())
     return f"`{sql}`" if len(sql) <= 80 else f"`{sql[:77]}...`"
 
 
@@ -69,7 +69,7 @@ class Translator:
                 f"{said(node)} is {types.spark_name(value.type)} where a condition is needed; "
                 "compare it with something"
             )
-        return value
+        return value.cast(types.BOOLEAN)
 
     def column(self, node: Ast) -> Typed:
         """Resolve `a.b`, `b`, and fields of structs after them."""

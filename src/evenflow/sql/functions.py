@@ -65,7 +65,7 @@ def _need(node: Ast, value: Typed, kind: pa.DataType) -> Typed:
             f"{said(node)} needs {types.spark_name(kind)}, got {types.spark_name(value.type)}; "
             "write a cast"
         )
-    return value
+    return value.cast(kind)
 
 
 def _unify(translate: Translator, node: Ast, values: list[Typed]) -> list[Typed]:

@@ -16,7 +16,9 @@ def _numbers(translate: Translator, node: Ast, *arguments: Ast) -> list[Typed]:
             raise InputError(
                 f"{said(node)} needs numbers, got {types.spark_name(value.type)}; write a cast"
             )
-    return values
+    # A NULL has the type of what stands beside it.
+    kind = next((v.type for v in values if v.type != types.NULL), types.DOUBLE)
+    return [v.cast(kind) if v.type == types.NULL else v for v in values]
 
 
 def guarded(divisor: str, sql: str) -> str:
@@ -68,7 +70,8 @@ def pmod(translate: Translator, node: Ast) -> Typed:
     left, right = translate.pair(node, *_numbers(translate, node, *node.expressions))
     if not types.is_integer(left.type):
         raise InputError(f"{said(node)} needs integers; cast both sides to BIGINT")
-    cycle = f"(({left.sql} % {right.sql}) + {right.sql}) % {right.sql}"
+    rest = f"({left.sql} % {right.sql})"
+    cycle = f"CASE WHEN {rest} < 0 THEN ({rest} + {right.sql}) % {right.sql} ELSE {rest} END"
     sql = f"CAST({guarded(right.sql, cycle)} AS {types.duckdb_name(left.type)})"
     return combined(sql, left.type, left, right)
 

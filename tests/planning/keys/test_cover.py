@@ -1,10 +1,14 @@
 """Cover moves less than Mixed, hardly more than the optimum, and says what cannot be had."""
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.errors import InputError
 from evenflow.model import KeyLoads, hash_keys, jump
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
 from evenflow.planning.keys.exact import lower_bound
@@ -63,6 +67,64 @@ def test_moves_less_than_mixed_at_the_same_bounds(seed: int) -> None:
     ours, theirs = plan("cover", keys, config), plan("mixed", keys, config)
     assert ours.verdicts == theirs.verdicts == ()
     assert moved_state(keys, ours.owner) < 0.9 * moved_state(keys, theirs.owner)
+
+
+@pytest.mark.parametrize(("count", "workers"), [(300, 4), (1000, 8)])
+@pytest.mark.parametrize("seed", range(9))
+def test_never_worse_than_mixed_when_state_does_not_follow_cost(
+    count: int, workers: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    home = jump(hash_keys(np.arange(count)), workers)
+    keys = KeyLoads.of(zipf_costs(count, 0.85, rng), rng.random(count), home, home, workers)
+    moved = {
+        name: moved_state(keys, plan(name, keys, KeyConfig()).owner) for name in ("cover", "mixed")
+    }
+    assert moved["cover"] <= moved["mixed"]
+
+
+def test_of_two_too_heavy_keys_the_heavier_stays() -> None:
+    keys = KeyLoads.of([200.0, 180, 20, 20], [1.0, 2, 100, 100], [0, 0, 1, 2], [0, 0, 1, 2], 3)
+    for name in ("cover", "mixed", "exact"):
+        made = plan(name, keys, KeyConfig())
+        assert made.loads.max() == 200
+        assert moved_state(keys, made.owner) == 2
+
+
+def test_a_table_that_is_too_large_shrinks_at_the_price_of_balance() -> None:
+    home, owner = [0] * 10, [0, 1] * 5
+    keys = KeyLoads.of([1.0] * 10, [1.0] * 10, home, owner, 2)
+    made = plan("cover", keys, KeyConfig(max_table=2))
+    assert made.table_size(keys) <= 2
+    assert "unbalanced" in {verdict.code for verdict in made.verdicts}
+    stays = plan("mixed", keys, KeyConfig(max_table=2))
+    assert (stays.owner == keys.owner).all() or stays.table_size(keys) < 5, "no move for nothing"
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
+def test_exact_does_not_depend_on_units(scale: float) -> None:
+    rng = np.random.default_rng(4)
+    cost, state = rng.integers(1, 50, 8) * scale, np.array([9.0, 8, 7, 3, 5, 1, 1, 1e9])
+    home = np.array([0, 0, 0, 0, 0, 1, 1, 2])
+    keys = KeyLoads.of(cost, state, home, home, 3)
+    least = [moved_state(keys, plan("exact", keys, KeyConfig(0.3)).owner)]
+    one = KeyLoads.of(cost / scale, state, home, home, 3)
+    least.append(moved_state(one, plan("exact", one, KeyConfig(0.3)).owner))
+    assert least[0] == pytest.approx(least[1])
+
+
+def test_exact_says_when_time_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("evenflow.planning.keys.exact")
+    monkeypatch.setattr(module, "MAX_SECONDS", 1e-4)
+    made = plan("exact", skewed(2000, 8, 0), KeyConfig())
+    assert [verdict.code for verdict in made.verdicts] == ["not_proven"]
+
+
+def test_exact_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    with pytest.raises(InputError, match=r"extra \[solvers\]"):
+        plan("exact", skewed(200, 4, 0), KeyConfig())
 
 
 @given(st.integers(0, 50))

@@ -13,7 +13,7 @@ from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
 from evenflow.planning.keys.bound import bound
 from evenflow.planning.keys.statistics import moved_state
 
-REBALANCING = ("llfd", "minmig", "mixed", "compact", "cover", "exact")
+REBALANCING = ("llfd", "minmig", "mixed", "compact", "cover")
 FAST = [name for name in ALGORITHMS if name != "exact"]
 
 
@@ -60,12 +60,16 @@ def test_a_plan_that_keeps_the_bounds_is_not_planned_again(
     assert (plan(name, settled, config).owner == made.owner).all()
 
 
-@given(keys=key_loads(max_keys=9, max_workers=3), config=key_configs)
+@given(keys=key_loads(max_keys=8, max_workers=3), config=key_configs)
 @settings(max_examples=30, deadline=None)
 def test_exact_is_the_optimum(keys: KeyLoads, config: KeyConfig) -> None:
     """By trying every assignment."""
     made = plan("exact", keys, config)
     predicates.each_key_placed_once(keys, made)
+    predicates.load_conserved(keys, made)
+    predicates.loads_follow_from_owners(keys, made)
+    predicates.verdict_bound_is_a_lower_bound(keys, made)
+    predicates.balanced_plan_left_alone(keys, config, made)
     predicates.bounds_kept_or_refused_by_name(keys, config, made)
     best = least_moved(keys, config)
     if best is None:
@@ -75,19 +79,16 @@ def test_exact_is_the_optimum(keys: KeyLoads, config: KeyConfig) -> None:
         for name in FAST:
             other = plan(name, keys, config)
             broken = {v.code for v in other.verdicts} & {"unbalanced", "table_exceeded"}
-            carried = ((other.owner != keys.owner) & bound(keys, config).fixed).any()
-            if name != "pkg" and not broken and not carried:
+            if name != "pkg" and not broken:
                 assert moved_state(keys, other.owner) >= best - 1e-6
 
 
 def least_moved(keys: KeyLoads, config: KeyConfig) -> float | None:
     """Return the least state any plan within the bounds moves, by trying every assignment."""
     aim = bound(keys, config)
-    free = np.flatnonzero(~aim.fixed)
     best = None
-    for choice in np.ndindex(*[keys.workers] * len(free)):
-        owner = keys.owner.copy()
-        owner[free] = choice
+    for choice in np.ndindex(*[keys.workers] * len(keys)):
+        owner = np.array(choice, dtype=np.int32)
         entries = int((owner != keys.home).sum())
         if entries <= config.max_table and keys.loads(owner).max() <= aim.limit:
             moved = moved_state(keys, owner)

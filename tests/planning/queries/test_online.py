@@ -60,7 +60,8 @@ def by_herd(online: Online, query: int) -> list[float]:
         s: 1 + sum(s in wanted(online, int(q)) for q in np.flatnonzero(at != NOWHERE))
         for s in sources
     }
-    mean_rate = sum(state.rates[s] for s in sources) / len(sources)
+    least = min(state.rates[s] for s in sources)
+    stick = STICK * least / max(2, len(sources))
     total, count = state.totals
     mean_level = total * (1 + state.limits[2] / (count + 1)) + state.loads[query]
     costs = []
@@ -69,8 +70,8 @@ def by_herd(online: Online, query: int) -> list[float]:
         for s in sources & flowing:
             copies = sum(s in wanted(online, int(q)) for q in np.flatnonzero(at == worker))
             rare = 1 - degree[s] / sum(degree.values())
-            score += state.rates[s] * (1 + rare + STICK * copies / (copies + HALF))
-        room = mean_rate * state.level[worker] / mean_level
+            score += state.rates[s] * (1 + rare) + stick * copies / (copies + HALF)
+        room = least * state.level[worker] / mean_level
         costs.append(room - score if sources & flowing else 1e9)
     return costs
 

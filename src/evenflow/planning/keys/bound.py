@@ -14,6 +14,7 @@ import numpy as np
 from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Bools, Floats, Workers
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.statistics import moved_state
 
 TOLERANCE = 1e-9
 
@@ -66,6 +67,13 @@ def settled(keys: KeyLoads, config: KeyConfig, aim: Bound) -> bool:
     return entries <= config.max_table and aim.kept(keys.loads())
 
 
+def rank(keys: KeyLoads, config: KeyConfig, aim: Bound, owner: Workers) -> tuple[int, float, float]:
+    """Order plans: entries beyond the table bound, load beyond the limit, state moved."""
+    entries = int(np.count_nonzero(owner != keys.home))
+    over = float(keys.loads(owner).max()) - aim.limit
+    return max(entries - config.max_table, 0), max(over, 0.0), moved_state(keys, owner)
+
+
 def close(
     keys: KeyLoads, config: KeyConfig, owner: Workers, aim: Bound, loads: Floats | None = None
 ) -> KeyPlan:
@@ -82,7 +90,6 @@ def close(
                 "table_exceeded",
                 "routing table",
                 f"the plan needs {entries} table entries, --max-table allows {config.max_table}",
-                float(entries),
             )
         )
     if not aim.kept(loads):
@@ -94,7 +101,6 @@ def close(
                 f"worker {worker}",
                 f"worker {worker} keeps {loads[worker]:.6g}, {reached:.4g} above the mean; "
                 f"the limit is {aim.limit:.6g}",
-                reached,
             )
         )
     return KeyPlan(owner, loads, tuple(verdicts))
@@ -125,10 +131,10 @@ def _floor(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int
 
 
 def _fixed(keys: KeyLoads, asked: float) -> Bools:
-    """Mark, on each worker, the too heavy key with the most state: moving it gains nothing."""
+    """Mark, on each worker, the heaviest of the too heavy keys: moving it gains nothing."""
     fixed = np.zeros(len(keys), dtype=np.bool_)
     heavy = np.flatnonzero(keys.cost > asked)
-    order = heavy[np.lexsort((heavy, -keys.state[heavy]))]
+    order = heavy[np.lexsort((heavy, -keys.state[heavy], -keys.cost[heavy]))]
     _, first = np.unique(keys.owner[order], return_index=True)
     fixed[order[first]] = True
     return fixed

@@ -6,7 +6,8 @@ They differ in two choices only: whether Phase I empties the routing table, and 
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.planning.keys.bound import bound, close
+from evenflow.model.arrays import Workers
+from evenflow.planning.keys.bound import Bound, bound, close
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
 from evenflow.planning.keys.phases import gamma, relieve
 
@@ -20,7 +21,12 @@ def llfd(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan
 def mintable(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Empty the table, then move the heaviest keys: few entries, much state moved."""
     aim = bound(keys, config)
-    return close(keys, config, relieve(keys, keys.home, keys.cost, aim), aim)
+    return close(keys, config, mintable_owners(keys, aim), aim)
+
+
+def mintable_owners(keys: KeyLoads, aim: Bound) -> Workers:
+    """Return MinTable's owners for a limit given by the caller; fixed keys keep their entries."""
+    return relieve(keys, np.where(aim.fixed, keys.owner, keys.home), keys.cost, aim)
 
 
 def minmig(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:

@@ -10,9 +10,14 @@ one that can go home earns it back, and entries whose state is below the price g
 A trifle is the first price; if the table gets too large, the lowest that keeps it is searched. At
 last everything that fits where it came from goes back there.
 
-When that search was needed, Mixed with that same last step competes. If no plan keeps both bounds,
-the table bound is kept and the limit raised as little as that needs.
+No key is evicted, so a key that misses the room elsewhere by a little stays, though it may be by
+far the cheapest. Mixed does evict: it competes, with its own beta and with beta = 1 (load per
+state, as here), both followed by that same last step.
+
+If no plan keeps both bounds, the table bound is kept and the limit raised as little as that needs.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,12 +37,14 @@ def cover(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPla
     if settled(keys, config, aim):
         return close(keys, config, keys.owner, aim)
     market = Market.of(keys, aim, config.max_table)
-    best = _search_price(market, aim.limit)
-    if best.price > STANDING_PRICE * market.mean_state or not market.kept(best, aim.limit):
-        rival = market.undo(mixed_owners(keys, config, aim), aim.limit)
-        best = min(best, rival, key=lambda offer: market.rank(offer, aim.limit))
-    if not market.kept(best, aim.limit):
-        best = _search_limit(market, aim)
+    rivals = (mixed_owners(keys, replace(config, beta=beta), aim) for beta in (config.beta, 1.0))
+    offers = [
+        _search_price(market, aim.limit),
+        *(market.undo(rival, aim.limit) for rival in rivals),
+    ]
+    if not any(market.kept(offer, aim.limit) for offer in offers):
+        offers += [_search_limit(market, aim), market.undo(keys.home, np.inf)]
+    best = min(offers, key=lambda offer: market.rank(offer, aim.limit))
     return close(keys, config, market.owners(best), aim)
 
 
@@ -65,7 +72,8 @@ def _search_price(market: Market, limit: float) -> Offer:
 
 def _search_limit(market: Market, aim: Bound) -> Offer:
     """Return an offer within the table bound at the lowest limit that allows one."""
-    low, high = aim.limit, float(market.load.max())
+    keys = market.problem
+    low, high = aim.limit, float(max(market.load.max(), keys.loads(keys.home).max()))
     dearest = market.total_state + 1.0
     best = market.offer(dearest, high)
     for _ in range(12):

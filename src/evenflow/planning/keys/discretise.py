@@ -28,7 +28,7 @@ from evenflow.model.arrays import Floats, Indices, Workers
 
 
 def discretise(values: Floats, degree: int, groups: Workers | None = None) -> Floats:
-    """Return representatives, in units of the least positive value; `degree` is R, a power of two.
+    """Return representatives; `degree` is R, a power of two, in units of the least value.
 
     `groups` gives the worker of each value, numbered from 0.
 
@@ -41,7 +41,10 @@ def discretise(values: Floats, degree: int, groups: Workers | None = None) -> Fl
     """
     if degree < 1 or degree & (degree - 1):
         raise InputError(f"the degree of discretisation must be a power of two, got {degree}")
-    unit = float(np.min(values, where=values > 0, initial=np.inf))
+    if not len(values):
+        return values
+    least = float(np.min(values, where=values > 0, initial=np.inf))
+    unit = max(least, float(values.max()) * 1e-12)  # nothing so light can matter
     of = np.zeros(len(values), dtype=np.int32) if groups is None else groups
     return _discretise(values, descending(values), of, unit, degree * unit)
 

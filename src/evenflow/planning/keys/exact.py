@@ -3,11 +3,17 @@
 Every move of a key costs its state, wherever it goes; only the way home also saves a table entry.
 So destinations other than home are first left open: a relaxed model decides for each key whether it
 stays, goes home or goes elsewhere, with the load that goes elsewhere spread freely over the room
-there is. It has two binaries a key instead of one for each worker. If the keys it sends
-elsewhere can be packed into that room, its optimum is the optimum; only otherwise the full model,
-one binary for each key and worker, is solved. Both by HiGHS (extra `solvers`).
+there is. It has two binaries a key instead of one for each worker. If the keys it sends elsewhere
+can be packed into that room, its optimum is the optimum; only otherwise the full model, one binary
+for each key and worker, is solved. Both by HiGHS (extra `solvers`).
+
+`cover` goes first: a key with more state than all that cover moves cannot be part of the optimum,
+and its plan stands if time runs out. Costs go to the solver in units of the mean load, states in
+units of cover's plan, since its tolerances are absolute.
 """
 
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,9 +23,36 @@ from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.planning.keys.bound import Bound, bound, close, settled
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.cover import cover
+from evenflow.planning.keys.statistics import moved_state
 
 MAX_SECONDS = 120.0
 MAX_BINARIES = 400_000
+PROVEN = 1e-6  # relative gap at which a solution counts as the optimum
+INFEASIBLE = 2  # the solver's word for: there is none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A problem with what is known beforehand: a plan if there is one, and which keys may move."""
+
+    keys: KeyLoads
+    config: KeyConfig
+    aim: Bound
+    known: KeyPlan | None
+    able: Floats  # 1 for keys that may move
+    unit: float  # of state
+
+    @classmethod
+    def of(cls, keys: KeyLoads, config: KeyConfig) -> "Case":
+        """Look for a plan with cover and rule out keys that cost more than all of it."""
+        aim = bound(keys, config)
+        plan = cover(keys, config, np.random.default_rng(0))
+        if not aim.kept(plan.loads) or plan.table_size(keys) > config.max_table:
+            return cls(keys, config, aim, None, np.ones(len(keys)), float(keys.state.mean()) or 1.0)
+        moved = moved_state(keys, plan.owner)
+        able = (keys.state <= moved * (1 + PROVEN)).astype(np.float64)
+        return cls(keys, config, aim, plan, able, moved / 1e4 or 1.0)
 
 
 def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
@@ -27,51 +60,60 @@ def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPla
     aim = bound(keys, config)
     if settled(keys, config, aim):
         return close(keys, config, keys.owner, aim)
-    goes, gap = _relaxed(keys, config, aim)
-    owner = None if goes is None else _pack(keys, goes, aim)
-    if goes is not None and owner is None:
-        owner, gap = _full(keys, config, aim)
-    if owner is None:
-        unsolved = Verdict(
-            "no_plan", "all keys", "no plan keeps the balance and the table bound; nothing moves"
+    case = Case.of(keys, config)
+    solution = _solve(_relaxed(case))
+    owner = _pack(case, solution)
+    small = len(keys) * keys.workers <= MAX_BINARIES
+    if owner is None and solution.status != INFEASIBLE and small:
+        solution = _solve(_full(case))
+        owner = _unpack(case, solution)
+    if owner is None and solution.status == INFEASIBLE and case.known is None:
+        return _with(
+            close(keys, config, keys.owner, aim),
+            "no_plan",
+            "no plan keeps the balance and the table bound; nothing moves",
         )
-        plan = close(keys, config, keys.owner, aim)
-        return KeyPlan(plan.owner, plan.loads, (*plan.verdicts, unsolved))
-    plan = close(keys, config, owner, aim)
-    if gap <= 1e-6:
+    best = _better(case, owner)
+    least = float(solution.mip_dual_bound or 0.0) * case.unit
+    moved = moved_state(keys, best.owner)
+    if case.known is None and owner is None:
+        return _with(
+            best, "not_proven", f"no plan was found within {MAX_SECONDS:g} s; nothing moves"
+        )
+    if moved - least <= PROVEN * max(moved, case.unit):
+        return best
+    gap = (moved - least) / moved
+    return _with(best, "not_proven", f"the plan moves at most {gap:.2%} more than the optimum")
+
+
+def _better(case: Case, owner: Workers | None) -> KeyPlan:
+    """Return the plan of the solver or the one known before, whichever moves less."""
+    found = case.keys.owner if owner is None else owner
+    plan = close(case.keys, case.config, found, case.aim)
+    if case.known is None:
         return plan
-    verdict = Verdict(
-        "not_proven",
-        "all keys",
-        f"stopped after {MAX_SECONDS:g} s with a plan at most {gap:.2%} above the optimum",
-        gap,
-    )
-    return KeyPlan(plan.owner, plan.loads, (*plan.verdicts, verdict))
+    if owner is None:
+        return case.known
+    return min((plan, case.known), key=lambda made: moved_state(case.keys, made.owner))
+
+
+def _with(plan: KeyPlan, code: str, message: str) -> KeyPlan:
+    return replace(plan, verdicts=(*plan.verdicts, Verdict(code, "all keys", message)))
 
 
 def lower_bound(keys: KeyLoads, config: KeyConfig) -> float:
     """Return state that every plan within the bounds must move: the relaxed model as an LP."""
-    solution = _solve(_model(keys, config, bound(keys, config)), binary=False)
-    return float(solution.fun) if solution.x is not None else float("inf")
+    case = Case.of(keys, config)
+    solution = _solve(_relaxed(case), binary=False)
+    return float("inf") if solution.x is None else float(solution.fun) * case.unit
 
 
-def _relaxed(keys: KeyLoads, config: KeyConfig, aim: Bound) -> tuple[Floats | None, float]:
-    """Return for each key 0 (stays), 1 (goes home) or 2 (goes elsewhere), and the gap."""
-    solution = _solve(_model(keys, config, aim), binary=True)
-    if solution.x is None:
-        return None, 0.0
-    away = solution.x[: len(keys)] > 0.5
-    home = solution.x[len(keys) : 2 * len(keys)] > 0.5
-    return np.where(home, 1, np.where(away, 2, 0)), float(solution.mip_gap or 0.0)
-
-
-def _model(keys: KeyLoads, config: KeyConfig, aim: Bound) -> dict[str, Any]:
+def _relaxed(case: Case) -> dict[str, Any]:
     """Variables: away_k, home_k (binary), in_d (load that arrives at d from elsewhere)."""
-    from scipy import sparse
-
-    count, workers = len(keys), keys.workers
+    sparse = _scipy("sparse")
+    keys, count, workers = case.keys, len(case.keys), case.keys.workers
     every, displaced = np.arange(count), np.flatnonzero(keys.owner != keys.home)
-    cost, width = keys.cost, 2 * count + workers
+    cost, width = keys.cost / case.aim.mean, 2 * count + workers
     rows = np.concatenate(
         (keys.owner, keys.owner[displaced], keys.home[displaced], np.arange(workers))
     )
@@ -88,40 +130,42 @@ def _model(keys: KeyLoads, config: KeyConfig, aim: Bound) -> dict[str, Any]:
     entries = np.zeros((1, width))
     entries[0, :count] = keys.owner == keys.home
     entries[0, count + displaced] = -1.0
-    upper = np.zeros(width)
-    upper[:count] = ~aim.fixed
-    upper[count + displaced] = ~aim.fixed[displaced]
-    upper[2 * count :] = np.inf
-    price = np.concatenate((_move_cost(keys), _move_cost(keys), np.zeros(workers)))
+    upper = np.concatenate((case.able, np.zeros(count), np.full(workers, np.inf)))
+    upper[count + displaced] = case.able[displaced]
+    room = (case.aim.limit - keys.loads()) / case.aim.mean
     return {
-        "c": price,
+        "c": np.concatenate((_prices(case), _prices(case), np.zeros(workers))),
         "upper": upper,
         "whole": np.concatenate((np.ones(2 * count), np.zeros(workers))),
         "matrix": sparse.vstack((loads, once, sparse.csr_array(flow), sparse.csr_array(entries))),
         "low": np.concatenate((np.full(workers + count, -np.inf), [0.0, -np.inf])),
         "high": np.concatenate(
-            (aim.limit - keys.loads(), np.ones(count), [0.0, config.max_table - len(displaced)])
+            (room, np.ones(count), [0.0, case.config.max_table - len(displaced)])
         ),
     }
 
 
-def _pack(keys: KeyLoads, goes: Floats, aim: Bound) -> Workers | None:
+def _pack(case: Case, solution: Any) -> Workers | None:
     """Give keys that go elsewhere a worker with room, the heaviest first; None if one has none.
 
-    The least loaded worker is tried first, for an even result, then the fullest that still has
-    room.
+    The least loaded worker is tried first, for an even result, then the fullest that has room.
     """
-    even = _fill(keys, goes, aim, emptiest=True)
-    return _fill(keys, goes, aim, emptiest=False) if even is None else even
+    if solution.x is None:
+        return None
+    count = len(case.keys)
+    home = solution.x[count : 2 * count] > 0.5
+    away = np.flatnonzero((solution.x[:count] > 0.5) & ~home)
+    even = _fill(case, home, away, emptiest=True)
+    return _fill(case, home, away, emptiest=False) if even is None else even
 
 
-def _fill(keys: KeyLoads, goes: Floats, aim: Bound, emptiest: bool) -> Workers | None:
-    owner = np.where(goes == 1, keys.home, keys.owner).astype(np.int32)
+def _fill(case: Case, home: Any, away: Indices, emptiest: bool) -> Workers | None:
+    keys = case.keys
+    owner = np.where(home, keys.home, keys.owner)
     load = keys.loads(owner)
-    away = np.flatnonzero(goes == 2)
     np.subtract.at(load, keys.owner[away], keys.cost[away])
     for key in away[np.argsort(-keys.cost[away], kind="stable")]:
-        fits = load + keys.cost[key] <= aim.limit
+        fits = load + keys.cost[key] <= case.aim.limit
         fits[keys.owner[key]] = False
         if not fits.any():
             return None
@@ -129,68 +173,60 @@ def _fill(keys: KeyLoads, goes: Floats, aim: Bound, emptiest: bool) -> Workers |
         worker = int(score.argmax())
         owner[key] = worker
         load[worker] += keys.cost[key]
+    return owner if load.max() <= case.aim.limit else None
+
+
+def _full(case: Case) -> dict[str, Any]:
+    """One binary for each key and worker."""
+    sparse = _scipy("sparse")
+    keys, count, workers = case.keys, len(case.keys), case.keys.workers
+    size = count * workers
+    key: Indices = np.repeat(np.arange(count), workers)
+    worker = np.tile(np.arange(workers), count)
+    column, stays = np.arange(size), worker == keys.owner[key]
+    cost = keys.cost[key] / case.aim.mean
+    loads = sparse.csr_array((cost, (worker, column)), shape=(workers, size))
+    once = sparse.csr_array((np.ones(size), (key, column)), shape=(count, size))
+    entries = sparse.csr_array((worker != keys.home[key]).astype(float)[None, :])
+    limits = np.full(workers, case.aim.limit / case.aim.mean)
+    return {
+        "c": np.where(stays, 0.0, _prices(case)[key]),
+        "upper": np.where(stays, 1.0, case.able[key]),
+        "whole": np.ones(size),
+        "matrix": sparse.vstack((loads, once, entries)),
+        "low": np.concatenate((np.full(workers, -np.inf), np.ones(count), [-np.inf])),
+        "high": np.concatenate((limits, np.ones(count), [float(case.config.max_table)])),
+    }
+
+
+def _unpack(case: Case, solution: Any) -> Workers | None:
+    if solution.x is None:
+        return None
+    owner: Workers = solution.x.reshape(len(case.keys), -1).argmax(axis=1).astype(np.int32)
     return owner
 
 
-def _full(keys: KeyLoads, config: KeyConfig, aim: Bound) -> tuple[Workers | None, float]:
-    """Solve with one binary for each key and worker."""
-    from scipy import sparse
-
-    count, workers = len(keys), keys.workers
-    size = count * workers
-    if size > MAX_BINARIES:
-        raise InputError(
-            f"exact is for small cases: {count} keys x {workers} workers need {size} binaries, "
-            f"at most {MAX_BINARIES} are tried; use cover"
-        )
-    key: Indices = np.repeat(np.arange(count), workers)
-    worker = np.tile(np.arange(workers), count)
-    column = np.arange(size)
-    price = np.where(worker == keys.owner[key], 0.0, _move_cost(keys)[key])
-    loads = sparse.csr_array((keys.cost[key], (worker, column)), shape=(workers, size))
-    once = sparse.csr_array((np.ones(size), (key, column)), shape=(count, size))
-    entries = sparse.csr_array((worker != keys.home[key]).astype(float)[None, :])
-    upper = np.where(aim.fixed[key] & (worker != keys.owner[key]), 0.0, 1.0)
-    solution = _solve(
-        {
-            "c": price,
-            "upper": upper,
-            "whole": np.ones(size),
-            "matrix": sparse.vstack((loads, once, entries)),
-            "low": np.concatenate((np.full(workers, -np.inf), np.ones(count), [-np.inf])),
-            "high": np.concatenate(
-                (np.full(workers, aim.limit), np.ones(count), [float(config.max_table)])
-            ),
-        },
-        binary=True,
-    )
-    if solution.x is None:
-        return None, 0.0
-    chosen = solution.x.reshape(count, workers).argmax(axis=1).astype(np.int32)
-    return chosen, float(solution.mip_gap or 0.0)
-
-
-def _move_cost(keys: KeyLoads) -> Floats:
+def _prices(case: Case) -> Floats:
     """Price of a move: the state, with a trifle for keys that have none so that they rest."""
-    trifle = 1e-6 * float(keys.state.mean() or 1.0)
-    return np.where(keys.state > 0, keys.state, trifle)
+    state = case.keys.state / case.unit
+    return np.where(state > 0, state, 1e-6)
 
 
-def _solve(model: dict[str, Any], binary: bool) -> Any:
+def _solve(model: dict[str, Any], binary: bool = True) -> Any:
+    optimize = _scipy("optimize")
+    return optimize.milp(
+        model["c"],
+        integrality=model["whole"] if binary else None,
+        bounds=optimize.Bounds(0.0, model["upper"]),
+        constraints=optimize.LinearConstraint(model["matrix"], model["low"], model["high"]),
+        options={"time_limit": MAX_SECONDS, "mip_rel_gap": PROVEN / 10},
+    )
+
+
+def _scipy(part: str) -> Any:
     try:
-        from scipy.optimize import Bounds, LinearConstraint, milp
+        return import_module(f"scipy.{part}")
     except ImportError as error:
         raise InputError(
             "exact needs a solver: install evenflow with the extra [solvers]"
         ) from error
-    scale = float(model["c"].max()) or 1.0
-    solution = milp(
-        model["c"] / scale,
-        integrality=model["whole"] if binary else None,
-        bounds=Bounds(0.0, model["upper"]),
-        constraints=LinearConstraint(model["matrix"], model["low"], model["high"]),
-        options={"time_limit": MAX_SECONDS, "mip_rel_gap": 1e-7},
-    )
-    if solution.x is not None:
-        solution.fun = float(solution.fun) * scale
-    return solution

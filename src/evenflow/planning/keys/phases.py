@@ -13,10 +13,11 @@ def gamma(cost: Floats, state: Floats, beta: float) -> Floats:
 
     Keys without state come first (they cost nothing to move), idle ones last.
 
-    >>> gamma(np.array([4.0, 4.0, 0.0]), np.array([8.0, 0.0, 0.0]), 1.5).tolist()
-    [1.0, inf, 0.0]
+    >>> gamma(np.array([4.0, 1.0, 1.0, 0.0]), np.array([8.0, 2.0, 0.0, 0.0]), 2.0).round(3).tolist()
+    [0.889, 0.222, inf, 0.0]
     """
-    worth = np.power(cost, beta)
+    mean = float(cost.mean()) if len(cost) else 0.0
+    worth = np.power(cost / mean, beta) if mean > 0 else cost  # of the mean: no overflow
     free = np.where(worth > 0, np.inf, 0.0)
     priority: Floats = np.divide(worth, state, out=free, where=state > 0)
     return priority

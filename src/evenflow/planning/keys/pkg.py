@@ -1,8 +1,8 @@
 """Partial key grouping, the key-splitting baseline of section V (Nasir et al., ICDE 2015).
 
-Every key has two candidate workers, by two hashes; each of its tuples goes to the less loaded of
-the two. Nothing is moved and no table is kept, but a key's state lies on two workers: partial
-results must be merged, so it serves aggregates and not joins.
+Every key has two candidate workers, the hash's and one drawn for it; each of its tuples goes to
+the less loaded of the two. Nothing is moved and no table is kept, but a key's state lies on two
+workers: partial results must be merged, so it serves aggregates and not joins.
 
 Costs are divisible here: the stream is read in a few rounds, in each of which every key brings an
 equal part of its cost, poured onto its two workers so that they end as even as it can make them.
@@ -47,7 +47,6 @@ def pkg(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
         f"{divided} keys",
         f"{divided} keys are split over two workers: {split.partial_results} partial results need "
         "a merge, joins are not possible, and an assignment names only the first worker of a key",
-        float(split.partial_results),
     )
     return replace(plan, verdicts=(*plan.verdicts, merge)) if divided else plan
 

@@ -6,7 +6,7 @@ of a tracked key off it, or swap with a tracked key of another worker, is made t
 fuller of the two workers most; of equals the one with less state.
 
 A small sigma finds better plans and takes longer. As in the evaluation, several are tried and the
-best plan is kept: within the bounds, then least state moved.
+best plan is kept: within the bounds, then least state moved. The present owners count as one.
 
 Departures
 - The partner of a swap is found by binary search among the other worker's tracked keys, sorted by
@@ -18,9 +18,8 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound, bound, close
+from evenflow.planning.keys.bound import Bound, bound, close, rank
 from evenflow.planning.keys.config import KeyConfig, KeyPlan
-from evenflow.planning.keys.statistics import moved_state
 
 SIGMAS = tuple(2.0**-power for power in range(1, 15))
 MOST_TRACKED = 20_000  # a smaller sigma would take longer than the plan is good for
@@ -29,21 +28,13 @@ MOST_TRACKED = 20_000  # a smaller sigma would take longer than the plan is good
 def readj(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Move and swap heavy keys greedily, with the best of several thresholds sigma."""
     aim = bound(keys, config)
-    best: tuple[tuple[bool, int, float], Workers] | None = None
+    plans = [keys.owner]
     for sigma in SIGMAS:
         tracked = np.flatnonzero((keys.cost > sigma * aim.mean) & (keys.cost > 0))
-        if best is not None and len(tracked) > MOST_TRACKED:
+        if len(plans) > 1 and len(tracked) > MOST_TRACKED:
             break
-        owner = readj_at(keys, aim, tracked)
-        entries = int(np.count_nonzero(owner != keys.home))
-        rank = (
-            not aim.kept(keys.loads(owner)),
-            max(entries - config.max_table, 0),
-            moved_state(keys, owner),
-        )
-        if best is None or rank < best[0]:
-            best = (rank, owner)
-    return close(keys, config, keys.owner if best is None else best[1], aim)
+        plans.append(readj_at(keys, aim, tracked))
+    return close(keys, config, min(plans, key=lambda new: rank(keys, config, aim, new)), aim)
 
 
 def readj_at(keys: KeyLoads, aim: Bound, tracked: Indices) -> Workers:

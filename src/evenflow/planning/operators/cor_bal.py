@@ -17,7 +17,7 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
-from evenflow.planning.operators.score import TIE, first_best, pair_score
+from evenflow.planning.operators.score import TIE, add, first_best, pair_score
 from evenflow.planning.operators.statistics import centred_correlation
 
 
@@ -28,8 +28,7 @@ def one_way(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> 
     loads = np.zeros(2)
     for o in range(len(load)):
         loads[side[o]] += load[o]
-        for t in range(deviations.shape[1]):
-            totals[side[o], t] += deviations[o, t]
+        add(totals[side[o]], deviations[o], 1.0)
     full = 0 if loads[0] >= loads[1] else 1
     room = (loads[full] - loads[1 - full]) / 2
     scores = np.empty(len(load))
@@ -47,9 +46,8 @@ def one_way(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> 
             chosen += 1
         side[chosen] = 1 - full
         room -= load[chosen]
-        for t in range(deviations.shape[1]):
-            totals[full, t] -= deviations[chosen, t]
-            totals[1 - full, t] += deviations[chosen, t]
+        add(totals[full], deviations[chosen], -1.0)
+        add(totals[1 - full], deviations[chosen], 1.0)
 
 
 @kernel

@@ -5,34 +5,22 @@ time, the least loaded worker N_i receives the operator with the largest score
 
     S(o, N_i) = (1/n) sum_j rho(o, N_j)  -  rho(o, N_i),
 
-one round of one-way balancing follows, and then, as long as the mean correlation of all pairs of
-workers is at most theta, the least correlated pair is redistributed (COR-RE), which is kept only
-if its correlation grew. A tried pair is not tried again until one of its workers has changed;
-there are at most n(n-1)/2 tries.
+one round of one-way balancing follows, and then the correlation improvement step.
 
 The scores need only the receiver's correlations anew, so that a pick costs O(operators x k)
-instead of O(operators x n x k). The least correlated untried pair is found from the least one of
-each row, so that a try costs O(n k) beside its redistribution, where the paper has O(n^2).
+instead of O(operators x n x k).
 
 Departures
-- The one-way round has no threshold. An accepted pair may be tried again like any other pair that
-  changed.
+- The one-way round has no threshold.
 """
 
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.operators.cor_re import redistribute
-from evenflow.planning.operators.members import listed, pair_of, put, taken
-from evenflow.planning.operators.pairing import (
-    ONE_WAY,
-    REDISTRIBUTE,
-    balance_round,
-    balance_round_plain,
-    place_pair_plain,
-)
-from evenflow.planning.operators.score import TIE, coefficient, first_best, rho_with
+from evenflow.model.arrays import Bools, Floats, Workers
+from evenflow.planning.operators.cor_glb_improve import improve, improve_plain
+from evenflow.planning.operators.pairing import ONE_WAY, balance_round, balance_round_plain
+from evenflow.planning.operators.score import TIE, add, coefficient, first_best, square
 from evenflow.planning.operators.statistics import centred_correlation
 
 
@@ -52,16 +40,17 @@ def spread(
             left += 1
         else:
             loads[placement[o]] += load[o]
-            totals[placement[o]] += deviations[o]
+            add(totals[placement[o]], deviations[o], 1.0)
     # By sample, so that the inner loops run over operators; compacted as operators are placed.
     rows = np.empty((samples, left))
     squares, sums, score = np.zeros(left), np.zeros(left), np.empty(left)
     for at in range(left):
-        rows[:, at] = deviations[waiting[at]]
-        squares[at] = (deviations[waiting[at]] ** 2).sum()
+        for t in range(samples):
+            rows[t, at] = deviations[waiting[at], t]
+        squares[at] = square(deviations[waiting[at]])
     rho = np.zeros((workers, left))
     for worker in range(workers):
-        if (totals[worker] ** 2).sum() > 0.0:
+        if square(totals[worker]) > 0.0:
             _correlate(rows, squares, totals[worker], rho[worker], sums, score, left)
     while left:
         receiver = np.argmin(loads)
@@ -76,11 +65,13 @@ def spread(
         o = waiting[chosen]
         placement[o] = receiver
         loads[receiver] += load[o]
-        totals[receiver] += deviations[o]
+        add(totals[receiver], deviations[o], 1.0)
         left -= 1
         waiting[chosen], squares[chosen], sums[chosen] = waiting[left], squares[left], sums[left]
-        rows[:, chosen] = rows[:, left]
-        rho[:, chosen] = rho[:, left]
+        for t in range(samples):
+            rows[t, chosen] = rows[t, left]
+        for worker in range(workers):
+            rho[worker, chosen] = rho[worker, left]
         _correlate(rows, squares, totals[receiver], rho[receiver], sums, score, left)
 
 
@@ -95,122 +86,18 @@ def _correlate(
     left: int,
 ) -> None:
     """Take one worker's correlations with all waiting operators anew, and their sums."""
-    dots[:left] = 0.0
+    for at in range(left):
+        dots[at] = 0.0
     for t in range(len(total)):
         for at in range(left):
             dots[at] += rows[t, at] * total[t]
-    square = (total**2).sum()
+    own = square(total)
     for at in range(left):
-        new = coefficient(dots[at], squares[at], square)
+        new = coefficient(dots[at], squares[at], own)
         sums[at] += new - rho[at]
         rho[at] = new
 
 
-@kernel
-def improve(
-    theta: float,
-    deviations: Floats,
-    load: Floats,
-    movable: Bools,
-    placement: Workers,
-    workers: int,
-) -> None:
-    """Redistribute least correlated pairs, the improvement step; `placement` changes in place."""
-    if workers < 2:
-        return
-    heads, follows = listed(placement, workers)
-    totals = np.zeros((workers, deviations.shape[1]))
-    for o in range(len(load)):
-        totals[placement[o]] += deviations[o]
-    rho = np.zeros((workers, workers))
-    for one in range(workers):
-        for two in range(one):
-            rho[one, two] = rho[two, one] = rho_with(totals[one], totals[two])
-    total, pairs = rho.sum() / 2, workers * (workers - 1) // 2
-    tried = np.zeros((workers, workers), dtype=np.bool_)
-    least = np.empty(workers, dtype=np.int64)
-    for worker in range(workers):
-        least[worker] = _least(rho, tried, worker)
-    for _ in range(pairs):
-        if total / pairs > theta:
-            return
-        first = _first_least(rho, least)
-        if first < 0:
-            return
-        second = least[first]
-        operators, side = taken(heads, follows, first, second)
-        part, part_load, part_movable = pair_of(operators, deviations, load, movable)
-        redistribute(part, part_load, part_movable, side)
-        after = np.zeros((2, deviations.shape[1]))
-        for at in range(len(side)):
-            after[side[at]] += part[at]
-        if rho_with(after[0], after[1]) <= rho[first, second] + TIE:
-            tried[first, second] = tried[second, first] = True
-            least[first] = _least(rho, tried, first)
-            least[second] = _least(rho, tried, second)
-            continue
-        put(heads, follows, placement, (first, second), operators, side)
-        totals[min(first, second)], totals[max(first, second)] = after[0], after[1]
-        for changed in (first, second):
-            total += _renew(rho, tried, totals, changed)
-        for worker in range(workers):
-            moved = worker in (first, second)
-            if moved or least[worker] in (first, second):
-                least[worker] = _least(rho, tried, worker)
-            else:
-                for changed in (first, second):
-                    if least[worker] < 0 or _before(rho, worker, changed, least[worker]):
-                        least[worker] = changed
-
-
-@kernel
-def _before(rho: Floats, worker: int, one: int, two: int) -> bool:
-    """Tell whether pair (worker, one) is tried before (worker, two)."""
-    if abs(rho[worker, one] - rho[worker, two]) <= TIE:
-        return one < two
-    return bool(rho[worker, one] < rho[worker, two])
-
-
-@kernel
-def _least(rho: Floats, tried: Bools, worker: int) -> int:
-    """Return the untried worker least correlated with this one, -1 if none is left."""
-    best = np.inf
-    for other in range(len(rho)):
-        if other != worker and not tried[worker, other]:
-            best = min(best, rho[worker, other])
-    for other in range(len(rho)):
-        if other != worker and not tried[worker, other] and rho[worker, other] <= best + TIE:
-            return other
-    return -1
-
-
-@kernel
-def _first_least(rho: Floats, least: Indices) -> int:
-    """Return the first worker of the least correlated untried pair, -1 if none is left."""
-    best = np.inf
-    for worker in range(len(least)):
-        if least[worker] >= 0:
-            best = min(best, rho[worker, least[worker]])
-    for worker in range(len(least)):
-        if least[worker] >= 0 and rho[worker, least[worker]] <= best + TIE:
-            return worker
-    return -1
-
-
-@kernel
-def _renew(rho: Floats, tried: Bools, totals: Floats, changed: int) -> float:
-    """Take a changed worker's correlations anew, forget its tries, return the sum's change."""
-    change = 0.0
-    for other in range(len(rho)):
-        tried[changed, other] = tried[other, changed] = False
-        if other != changed:
-            new = rho_with(totals[changed], totals[other])
-            change += new - rho[changed, other]
-            rho[changed, other] = rho[other, changed] = new
-    return change
-
-
-@kernel
 def cor_glb(
     theta: float,
     deviations: Floats,
@@ -245,33 +132,4 @@ def cor_glb_plain(
     placement = balance_round_plain(
         ONE_WAY, 0.0, 0.0, deviations, load, movable, placement, workers
     )
-    return _improve_plain(theta, deviations, load, movable, placement, workers)
-
-
-def _improve_plain(
-    theta: float,
-    deviations: Floats,
-    load: Floats,
-    movable: Bools,
-    placement: Workers,
-    workers: int,
-) -> Workers:
-    pairs = [(one, two) for one in range(workers) for two in range(one + 1, workers)]
-    tried: set[tuple[int, int]] = set()
-    for _ in pairs:
-        totals = [deviations[placement == worker].sum(axis=0) for worker in range(workers)]
-        rho = {(a, b): centred_correlation(totals[a], totals[b]) for a, b in pairs}
-        untried = [pair for pair in pairs if pair not in tried]
-        if sum(rho.values()) / len(pairs) > theta or not untried:
-            break
-        least = min(rho[pair] for pair in untried)
-        pair = next(pair for pair in untried if rho[pair] <= least + TIE)
-        after = placement.copy()
-        place_pair_plain(REDISTRIBUTE, 0.0, deviations, load, movable, after, pair)
-        ends = [deviations[after == end].sum(axis=0) for end in pair]
-        if centred_correlation(ends[0], ends[1]) > rho[pair] + TIE:
-            placement = after
-            tried = {other for other in tried if not set(other) & set(pair)}
-        else:
-            tried.add(pair)
-    return placement
+    return improve_plain(theta, deviations, load, movable, placement, workers)

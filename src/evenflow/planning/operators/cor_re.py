@@ -14,7 +14,7 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
 from evenflow.planning.operators.cor_bal import one_way, one_way_plain
-from evenflow.planning.operators.score import TIE, first_best, rho_with
+from evenflow.planning.operators.score import TIE, add, first_best, rho_with
 from evenflow.planning.operators.statistics import centred_correlation
 
 
@@ -32,7 +32,7 @@ def redistribute(deviations: Floats, load: Floats, movable: Bools, side: Indices
             left += 1
         else:
             loads[side[o]] += load[o]
-            totals[side[o]] += deviations[o]
+            add(totals[side[o]], deviations[o], 1.0)
     rho = np.empty((2, size))
     for at in range(left):
         rho[0, waiting[at]] = rho_with(deviations[waiting[at]], totals[0])
@@ -50,7 +50,7 @@ def redistribute(deviations: Floats, load: Floats, movable: Bools, side: Indices
             o = waiting[chosen]
         side[o] = receiver
         loads[receiver] += load[o]
-        totals[receiver] += deviations[o]
+        add(totals[receiver], deviations[o], 1.0)
         left -= 1
         for at in range(chosen, left):
             waiting[at] = waiting[at + 1]

@@ -15,7 +15,7 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
 from evenflow.planning.operators.cor_bal import one_way, one_way_plain, score_plain
-from evenflow.planning.operators.score import TIE, first_best, pair_score
+from evenflow.planning.operators.score import TIE, add, first_best, pair_score
 
 
 @kernel
@@ -27,7 +27,7 @@ def exchange(deviations: Floats, load: Floats, movable: Bools, side: Indices, de
     loads = np.zeros(2)
     for o in range(size):
         loads[side[o]] += load[o]
-        totals[side[o]] += deviations[o]
+        add(totals[side[o]], deviations[o], 1.0)
     scores = np.empty(size)
     for _ in range(size):
         full = 0 if loads[0] >= loads[1] else 1
@@ -45,8 +45,8 @@ def exchange(deviations: Floats, load: Floats, movable: Bools, side: Indices, de
         side[chosen] = 1 - full
         loads[full] -= load[chosen]
         loads[1 - full] += load[chosen]
-        totals[full] -= deviations[chosen]
-        totals[1 - full] += deviations[chosen]
+        add(totals[full], deviations[chosen], -1.0)
+        add(totals[1 - full], deviations[chosen], 1.0)
     one_way(deviations, load, movable, side)
 
 

@@ -16,7 +16,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Workers
 from evenflow.planning.operators.members import listed, pair_of, put, taken
 from evenflow.planning.operators.pairing import place_pair_plain, solve_pair
-from evenflow.planning.operators.score import TIE, rho_with
+from evenflow.planning.operators.score import TIE, add, rho_with, square
 from evenflow.planning.operators.statistics import centred_correlation
 
 
@@ -38,10 +38,10 @@ def improvement_round(
     totals = np.zeros((workers, samples))
     loads = np.zeros(workers)
     for o in range(len(load)):
-        totals[placement[o]] += deviations[o]
+        add(totals[placement[o]], deviations[o], 1.0)
         loads[placement[o]] += load[o]
     for worker in range(workers):
-        level = loads[worker] + np.sqrt((totals[worker] ** 2).sum() / samples)
+        level = loads[worker] + np.sqrt(square(totals[worker]) / samples)
         if level <= capacity:
             continue
         partner, least = -1, np.inf
@@ -57,7 +57,7 @@ def improvement_round(
         solve_pair(step, delta, rows, row_load, row_movable, row_load, side)
         after, after_load = np.zeros((2, samples)), np.zeros(2)
         for at in range(len(side)):
-            after[side[at]] += rows[at]
+            add(after[side[at]], rows[at], 1.0)
             after_load[side[at]] += row_load[at]
         if rho_with(after[0], after[1]) > least + TIE:
             put(heads, follows, placement, (worker, partner), operators, side)

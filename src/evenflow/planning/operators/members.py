@@ -56,7 +56,8 @@ def pair_of(
     loads = np.empty(len(operators))
     moves = np.empty(len(operators), dtype=np.bool_)
     for at in range(len(operators)):
-        rows[at] = deviations[operators[at]]
+        for t in range(deviations.shape[1]):
+            rows[at, t] = deviations[operators[at], t]
         loads[at] = load[operators[at]]
         moves[at] = movable[operators[at]]
     return rows, loads, moves

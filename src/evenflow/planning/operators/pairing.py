@@ -41,7 +41,6 @@ def solve_pair(
         one_way_by(preference, load, movable, side)
 
 
-@kernel
 def balance_round(
     step: int,
     epsilon: float,
@@ -54,18 +53,39 @@ def balance_round(
     workers: int,
 ) -> None:
     """Balance every pair that differs by more than epsilon; `placement` is changed in place."""
+    loads = np.bincount(placement, weights=load, minlength=workers).astype(float)
+    order = np.argsort(-loads, kind="stable")
+    balance_pairs(
+        step, epsilon, delta, deviations, load, movable, preference, placement, loads, order
+    )
+
+
+@kernel
+def balance_pairs(
+    step: int,
+    epsilon: float,
+    delta: float,
+    deviations: Floats,
+    load: Floats,
+    movable: Bools,
+    preference: Floats,
+    placement: Workers,
+    loads: Floats,
+    order: Indices,
+) -> None:
+    """Balance the pairs of workers given in order of load; `placement` is changed in place."""
+    workers = len(loads)
     heads, follows = listed(placement, workers)
-    loads = np.zeros(workers)
-    for o in range(len(load)):
-        loads[placement[o]] += load[o]
-    order = np.argsort(-loads, kind="mergesort")
     for at in range(workers // 2):
         full, empty = order[at], order[workers - 1 - at]
         if loads[full] - loads[empty] <= epsilon:
             continue
         operators, side = taken(heads, follows, full, empty)
         rows, row_load, row_movable = pair_of(operators, deviations, load, movable)
-        solve_pair(step, delta, rows, row_load, row_movable, preference[operators], side)
+        wishes = np.empty(len(operators))
+        for row in range(len(operators)):
+            wishes[row] = preference[operators[row]]
+        solve_pair(step, delta, rows, row_load, row_movable, wishes, side)
         put(heads, follows, placement, (full, empty), operators, side)
 
 

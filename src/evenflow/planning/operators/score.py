@@ -23,6 +23,22 @@ TIE = 1e-9
 
 
 @kernel
+def add(total: Floats, row: Floats, times: float) -> None:
+    """Add a row to a total; spelled out, since array expressions take long to compile."""
+    for t in range(len(total)):
+        total[t] += times * row[t]
+
+
+@kernel
+def square(row: Floats) -> float:
+    """Return the sum of squares of a row."""
+    result = 0.0
+    for t in range(len(row)):
+        result += row[t] * row[t]
+    return result
+
+
+@kernel
 def coefficient(dot: float, one: float, two: float) -> float:
     """Return a correlation from a dot product and two sums of squares; 0 beside a constant."""
     if min(one, two) <= NEGLIGIBLE * max(one, two):

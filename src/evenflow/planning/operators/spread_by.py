@@ -8,19 +8,23 @@ bursts; one round of one-way balancing by the same preference closes, as in COR-
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Workers
+from evenflow.model.arrays import Bools, Floats, Indices, Workers
 
 
-@kernel
 def spread_by(
     preference: Floats, load: Floats, movable: Bools, placement: Workers, workers: int
 ) -> None:
     """Place movable operators, most preferred first; `placement` is changed in place."""
-    loads = np.zeros(workers)
+    fill(np.argsort(-preference, kind="stable"), load, movable, placement, np.zeros(workers))
+
+
+@kernel
+def fill(order: Indices, load: Floats, movable: Bools, placement: Workers, loads: Floats) -> None:
+    """Place movable operators in order on the least loaded worker; `placement` changes."""
     for o in range(len(load)):
         if not movable[o]:
             loads[placement[o]] += load[o]
-    for o in np.argsort(-preference, kind="mergesort"):
+    for o in order:
         if movable[o]:
             receiver = np.argmin(loads)
             placement[o] = receiver

@@ -9,9 +9,8 @@ that is, a balanced partition of vectors with k + 1 entries, whose lower bound i
 means and low variance have to fall together: evening the means alone raises latency again.
 
 *Static* (no operator runs yet): heaviest first onto the least loaded worker, simulated annealing
-(Kirkpatrick, Gelatt and Vecchi 1983) over random moves and swaps, and, up to 1,000 operators,
-descent to a plan that no single move or swap can better. A proposal costs O(k), whatever the
-number of workers.
+over random moves and swaps, and, up to 1,000 operators, descent to a plan that no single move or
+swap can better. A proposal costs O(k), whatever the number of workers.
 
 *Dynamic* (operators run): best move or swap first from the running plan, each of which must gain
 more than `move_price` times the load it moves, until `max_moves` operators are away from home.
@@ -23,15 +22,9 @@ weighs herding (herding-small-queries) against correlation.
 
 import numpy as np
 
-from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
-from evenflow.planning.operators.descent import (
-    descend,
-    ship,
-    shipping_change,
-    swap_shipping_change,
-)
-from evenflow.planning.operators.lot import below, fraction, lot
+from evenflow.model.arrays import Bools, Floats, Indices, Workers
+from evenflow.planning.operators.annealing import FEW, annealed
+from evenflow.planning.operators.descent import descend
 from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.spread_by import spread_by
 from evenflow.planning.operators.statistics import centred
@@ -40,9 +33,8 @@ from evenflow.planning.operators.traffic import Traffic
 PROPOSALS = 5_000  # for each operator
 GROUP_PROPOSALS = 1_000  # likewise, to share operators out to groups of workers
 FARTHEST = 64  # workers among which a dynamic plan moves
-RUNS_FOR, MAX_RUNS = 600, 8  # few operators are annealed 600 / operators times, the best is kept
+MAX_RUNS = 8
 DESCENT = 1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
-HOT, COLD = 1e-1, 1e-3  # temperatures, in mean squared lengths of an operator's vector
 
 
 def vectors_of(snapshot: OperatorSnapshot, capacity: float = 1.0) -> Floats:
@@ -77,13 +69,13 @@ def static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Ge
     if workers == 1 or not len(free):
         return placement
     found = [
-        _annealed(vectors, free, placement.copy(), workers, config.traffic, rng)
-        for _ in range(min(max(RUNS_FOR // len(free), 1), MAX_RUNS))
+        _settled(vectors, free, placement.copy(), workers, config.traffic, rng)
+        for _ in range(min(max(FEW // len(free), 1), MAX_RUNS))
     ]
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def _annealed(
+def _settled(
     vectors: Floats,
     free: Indices,
     placement: Workers,
@@ -93,7 +85,7 @@ def _annealed(
 ) -> tuple[float, Workers]:
     """Return the objective and the placement that one annealing, and descent, lead to."""
     shipping, parts = _shipping(traffic, placement, workers)
-    _anneal(PROPOSALS, vectors, free, placement, np.ones(workers), rng, shipping, parts)
+    annealed(PROPOSALS, vectors, free, placement, np.ones(workers), rng, shipping, parts)
     if len(free) <= DESCENT:
         nowhere, nothing = np.full(len(placement), NEW, dtype=np.int32), np.zeros(len(placement))
         dots = _products(vectors, placement, workers)
@@ -115,26 +107,8 @@ def shared_out(snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Genera
     if snapshot.workers > 1 and len(free):
         shipping, parts = _shipping(None, owner, snapshot.workers)
         vectors = vectors_of(snapshot)
-        _anneal(GROUP_PROPOSALS, vectors, free, owner, 1.0 / sizes, rng, shipping, parts)
+        annealed(GROUP_PROPOSALS, vectors, free, owner, 1.0 / sizes, rng, shipping, parts)
     return owner
-
-
-def _anneal(
-    proposals: int,
-    vectors: Floats,
-    free: Indices,
-    placement: Workers,
-    shares: Floats,
-    rng: np.random.Generator,
-    shipping: float,
-    parts: tuple[Indices, Indices, Floats, Indices],
-) -> None:
-    """Anneal at temperatures that suit the operators; `placement` is changed in place."""
-    scale = float((vectors**2).sum(axis=1).mean() * shares.mean()) or 1.0
-    anneal(
-        proposals * len(free), HOT * scale, COLD * scale, lot(rng), vectors, free, placement,
-        shares, shipping, *parts,
-    )  # fmt: skip
 
 
 def dynamic(
@@ -189,64 +163,6 @@ def _shipping(
     return traffic.price, (
         traffic.starts.copy(), traffic.reads.copy(), traffic.rates.copy(), readers
     )  # fmt: skip
-
-
-@kernel
-def anneal(
-    proposals: int,
-    hot: float,
-    cold: float,
-    state: Hashes,
-    vectors: Floats,
-    free: Indices,
-    placement: Workers,
-    shares: Floats,
-    shipping: float,
-    starts: Indices,
-    reads: Indices,
-    rates: Floats,
-    readers: Indices,
-) -> None:
-    """Propose random moves (one in four) and swaps while it cools; `placement` changes.
-
-    The objective is sum_i shares[i] |V_i|^2: a group of two workers has a share of a half.
-    """
-    width, workers = vectors.shape[1], len(shares)
-    totals = np.zeros((workers, width))
-    for o in range(len(placement)):
-        totals[placement[o]] += vectors[o]
-    step = np.empty(width)
-    heat, cooling = hot, (cold / hot) ** (1.0 / proposals)
-    for turn in range(proposals):
-        heat *= cooling
-        o, p = free[below(state, len(free))], -1
-        here = placement[o]
-        if turn % 4 == 0:
-            to = below(state, workers)
-        else:
-            p = free[below(state, len(free))]
-            to = placement[p]
-        if to == here:
-            continue
-        change = 0.0
-        for t in range(width):
-            step[t] = vectors[o, t] - (vectors[p, t] if p >= 0 else 0.0)
-            change += shares[to] * step[t] * (2 * totals[to, t] + step[t])
-            change -= shares[here] * step[t] * (2 * totals[here, t] - step[t])
-        if shipping > 0.0 and p >= 0:
-            change += shipping * swap_shipping_change(o, p, here, to, starts, reads, rates, readers)
-        elif shipping > 0.0:
-            change += shipping * shipping_change(o, here, to, starts, reads, rates, readers)
-        if change > 0.0 and fraction(state) >= np.exp(-change / heat):
-            continue
-        placement[o] = to
-        ship(o, here, to, starts, reads, readers)
-        if p >= 0:
-            placement[p] = here
-            ship(p, to, here, starts, reads, readers)
-        for t in range(width):
-            totals[here, t] -= step[t]
-            totals[to, t] += step[t]
 
 
 def best_change_plain(

@@ -3,15 +3,16 @@
 It keeps LeastCost's frame (herding-small-queries, figure 3) and equation 4's bound, and scores a
 worker j that has room by what the query q finds there:
 
-    sum over sources s of q that flow to j of  w(s) (1 + rare(s) + STICK c / (c + HALF))
-    - mean rate of q * (level of j / mean level - 1)
+    sum over sources s of q that flow to j of  w(s) (1 + rare(s)) + w0 STICK / |q| * c / (c + HALF)
+    - w0 (level of j / mean level - 1)
 
 rare(s) = 1 - deg(s) / sum of deg over the sources of q, deg counting live queries: of two workers
 that each lack one source, take the one that has the rarer source. Popular sources end up
 everywhere anyhow, a copy of them is no loss (the HDRF rule of streaming graph partitioning).
 c = live queries of s on j: join a strong copy rather than a weak one. Weak copies die out when
 their few queries leave, so copies stop piling up under churn, where HDRF alone loses to LeastCost.
-The last term spends the slack on better places and keeps what is left of it for later.
+The last term spends the slack on better places and keeps what is left of it for later. Both weigh
+little: w0 is the least rate of q, and queries of one source count as of two.
 Ties: least load, lowest index. If no worker that has a source has room, the least loaded does.
 
 Bounded re-placement (off unless moves are allowed): after an arrival, and after a departure, up to
@@ -39,7 +40,7 @@ from evenflow.planning.queries.state import (
     take,
 )
 
-STICK = 0.1
+STICK = 0.2
 HALF = 3.0
 RECONSIDERED = 4
 
@@ -85,15 +86,15 @@ def choose(state: State, query: int, bound: float) -> int:
     load = state.loads[query]
     hosts = state.hosts
     begin, end = state.starts[query], state.starts[query + 1]
-    degrees, rates = 0.0, 0.0
+    degrees, least = 0.0, np.inf
     for at in range(begin, end):
         degrees += state.live[state.sources[at]] + 1
-        rates += state.rates[state.sources[at]]
+        least = min(least, state.rates[state.sources[at]])
+    stick = STICK * least / max(2, end - begin)
     seen = 0
     for at in range(begin, end):
         source = state.sources[at]
-        rate = state.rates[source]
-        weight = rate * (2.0 - (state.live[source] + 1) / degrees)
+        weight = state.rates[source] * (2.0 - (state.live[source] + 1) / degrees)
         first = hosts.start[source]
         for slot in range(first, first + hosts.used[source]):
             worker = hosts.worker[slot]
@@ -101,9 +102,9 @@ def choose(state: State, query: int, bound: float) -> int:
                 state.touched[seen] = worker
                 seen += 1
             count = hosts.held[slot]
-            state.saved[worker] += weight + STICK * rate * (count / (count + HALF))
+            state.saved[worker] += weight + stick * (count / (count + HALF))
     mean_level = state.totals[LOAD] * (1 + state.limits[2] / (state.totals[QUERIES] + 1)) + load
-    room_price = rates / (end - begin) / mean_level
+    room_price = least / mean_level
     best, most, lowest = NOWHERE, -np.inf, np.inf
     for at in range(seen):
         worker = state.touched[at]

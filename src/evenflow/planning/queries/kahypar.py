@@ -30,7 +30,7 @@ def kahypar(
     try:
         import mtkahypar
 
-        solver = mtkahypar.initialize(threads)
+        solver = mtkahypar.initialize(threads, False)
     except Exception as error:  # whatever a native library throws at its start
         raise SolverMissing(str(error) or type(error).__name__) from error
     search = start_search(problem)

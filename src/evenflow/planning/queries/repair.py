@@ -39,5 +39,7 @@ def repair(problem: Problem, rng: np.random.Generator, max_moves: int | None = N
     for price in PRICES:
         for _ in range(SWEEPS):
             sweep(search, sweep_order(search, rng), price * float(rates.mean()), budget, rng)
+        if search.moved[0] == budget:
+            break
     workers = queries_to_workers(search)
     return Placement(workers, moved_queries(problem, workers))

@@ -17,7 +17,8 @@ from evenflow.planning.queries.offline import rooms
 from evenflow.planning.queries.problem import NOWHERE, Problem
 from evenflow.planning.queries.types import Groups, group
 
-MOST_GROUPS = 60
+MOST_PINS = 120
+"""Subscriptions of all groups that move together, at most: a bundle costs time by them."""
 PIECE = 0.1
 
 
@@ -50,6 +51,7 @@ class Search(NamedTuple):
     times: Indices
     union: Indices
     bundle: Indices
+    inside: Bools
 
 
 def start_search(problem: Problem) -> Search:
@@ -66,7 +68,8 @@ def start_search(problem: Problem) -> Search:
     degrees = np.bincount(groups.sources, minlength=len(subscriptions.rates))
     start = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
     owner = np.repeat(np.arange(len(groups.size), dtype=np.int64), np.diff(groups.starts))
-    widest = int(np.diff(groups.starts).max()) if len(groups.size) else 0
+    widest = int(np.diff(groups.starts).max(initial=1))
+    most = max(1, MOST_PINS // widest)
     return Search(
         groups,
         subscriptions.rates,
@@ -83,15 +86,10 @@ def start_search(problem: Problem) -> Search:
         np.zeros(workers),
         np.zeros(workers, dtype=np.int32),
         np.zeros(len(subscriptions.rates), dtype=np.int64),
-        np.zeros((MOST_GROUPS + 1) * widest, dtype=np.int64),
-        np.zeros(MOST_GROUPS + 1, dtype=np.int64),
+        np.zeros(most * widest, dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros(len(groups.size), dtype=np.bool_),
     )
-
-
-def place_groups(search: Search, part: Workers) -> None:
-    """Put every group that has a worker in `part` there."""
-    for item in np.flatnonzero(part != NOWHERE):
-        enter(search, int(item), int(part[item]))
 
 
 def queries_to_workers(search: Search) -> Workers:
@@ -123,6 +121,14 @@ def leave(search: Search, item: int) -> None:
     if search.home[item] != NOWHERE and search.home[item] != worker:
         search.moved[0] -= groups.size[item]
     search.part[item] = NOWHERE
+
+
+@kernel
+def place_groups(search: Search, part: Workers) -> None:
+    """Put every group that has a worker in `part` there."""
+    for item in range(len(part)):
+        if part[item] != NOWHERE:
+            enter(search, item, part[item])
 
 
 @kernel

@@ -2,8 +2,10 @@
 
 Moving one query rarely pays, because the others keep its sources where they are; so besides
 single groups the search moves bundles: all groups that read one source on one worker, together,
-to the worker where most of their sources flow already. Moves that neither gain nor lose are made
-now and then, and always when they even the load: that walk along plateaus finds most of the gain.
+to the worker where most of their sources flow already. Every other bundle is closed first: it also
+takes what hangs on it by further sources that few groups on the worker read, so that a whole
+little neighbourhood can go. Moves that neither gain nor lose are made now and then, and always
+when they even the load: that walk along plateaus finds most of the gain.
 
 A price on every query that is away from its present worker turns the same search into repair
 with few moves (what migration nets are to hypergraph partitioners).
@@ -15,15 +17,20 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
 from evenflow.planning.queries.hosts import slot_of
 from evenflow.planning.queries.problem import NOWHERE
-from evenflow.planning.queries.search import MOST_GROUPS, Search, enter, leave
+from evenflow.planning.queries.search import Search, enter, leave
 
 PLATEAU = 0.3
+"""How often a move that changes nothing is made."""
+CLOSED = 0.5
+"""How often a bundle is closed."""
+FEW = 8
+"""Up to how many groups on a worker make a source one of those that bundles are closed over."""
 
 
 @kernel
 def _gather(search: Search, source: int, worker: int) -> int:
     """Bundle all groups that read a source on a worker; 0 if they are too many or one is fixed."""
-    if search.hosts.held[slot_of(search.hosts, source, worker)] > MOST_GROUPS:
+    if search.hosts.held[slot_of(search.hosts, source, worker)] > len(search.bundle):
         return 0
     count = 0
     for at in range(search.start[source], search.start[source + 1]):
@@ -34,6 +41,36 @@ def _gather(search: Search, source: int, worker: int) -> int:
             search.bundle[count] = item
             count += 1
     return count
+
+
+@kernel
+def _close(search: Search, count: int, most: int) -> int:
+    """Add to the bundle what hangs on it by sources that few groups on the worker read.
+
+    Return its new size; 0 if one of them is fixed. It stops growing when it has no place for more.
+    """
+    groups, worker = search.groups, search.part[search.bundle[0]]
+    for at in range(count):
+        search.inside[search.bundle[at]] = True
+    done, stuck = 0, False
+    while done < count and not stuck:
+        item = search.bundle[done]
+        done += 1
+        for pin in range(groups.starts[item], groups.starts[item + 1]):
+            source = groups.sources[pin]
+            held = search.hosts.held[slot_of(search.hosts, source, worker)]
+            if held > most or count + held > len(search.bundle):
+                continue
+            for at in range(search.start[source], search.start[source + 1]):
+                other = search.items[at]
+                if search.part[other] == worker and not search.inside[other]:
+                    stuck = stuck or search.fixed[other]
+                    search.inside[other] = True
+                    search.bundle[count] = other
+                    count += 1
+    for at in range(count):
+        search.inside[search.bundle[at]] = False
+    return 0 if stuck else count
 
 
 @kernel
@@ -149,6 +186,8 @@ def sweep(
                 continue
             one = search.items[search.start[source] + int(rng.random() * groups)]
             count = _gather(search, source, search.part[one])
+            if count > 0 and rng.random() < CLOSED:
+                count = _close(search, count, FEW)
         if count == 0:
             continue
         gain, target, weight = _best_target(search, count, price, budget)

@@ -7,6 +7,7 @@ from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.network import OperatorNetwork
 from evenflow.planning.operators.lot import lot
 from evenflow.simulation.operators import engine
+from evenflow.simulation.operators.moving import resume, suspend
 
 
 class Cluster:
@@ -70,7 +71,7 @@ class Cluster:
         while self._moves and self._moves[0][0] <= until:
             due, moving, workers = self._moves.pop(0)
             self._play(due)
-            engine.resume(moving, workers, due, self._wiring, self._state, self._pool)
+            resume(moving, workers, due, self._wiring, self._state, self._pool)
         self._play(until)
 
     def _play(self, until: float) -> None:
@@ -96,7 +97,7 @@ class Cluster:
             return
         if self._state.suspended[moving].any():
             raise InputError("an operator that is being moved cannot be moved again")
-        rest = engine.suspend(moving, self._state, self._pool)
+        rest = suspend(moving, self._state, self._pool)
         targets = placement[moving].astype(np.int64)
         self._goal[moving] = placement[moving]
         self._moves.append((max(self.now + seconds, rest), moving, targets))

@@ -87,7 +87,8 @@ def settle(finish: Floats, tree: Indices, worker: int) -> None:
 
 
 @kernel
-def _append(lists: Indices, which: int, cell: int, after: Indices) -> None:
+def append(lists: Indices, which: int, cell: int, after: Indices) -> None:
+    """Put a cell at the end of a list."""
     after[cell] = NONE
     if lists[which, 0] < 0:
         lists[which, 0] = cell
@@ -183,7 +184,7 @@ def run(
                     targets, births, after = _doubled(targets), _doubled(births), _linked(after)
                 cell, free = free, after[free]
                 births[cell] = birth
-                _append(state.windows, target, cell, after)
+                append(state.windows, target, cell, after)
             certain = int(keep)
             made = chances * certain
             if keep > certain:
@@ -217,9 +218,9 @@ def run(
                 cell, free = free, after[free]
                 targets[cell], births[cell] = target, birth
                 if suspended[operator]:
-                    _append(state.pending, operator, cell, after)
+                    append(state.pending, operator, cell, after)
                 else:
-                    _append(queues, worker, cell, after)
+                    append(queues, worker, cell, after)
         if done >= 0:  # the worker takes the next tuple from its queue
             cell = queues[done, 0]
             if cell >= 0:
@@ -234,52 +235,3 @@ def run(
             settle(finish, tree, done)
     state.cursor[0], state.cursor[1], state.cursor[2] = at, free, out
     return Pool(targets, births, after), Outputs(sink, sink_birth, sink_left)
-
-
-@kernel
-def suspend(moving: Indices, state: State, pool: Pool) -> float:
-    """Stop operators and set their queued tuples aside; return when the last one is at rest."""
-    for operator in moving:
-        state.suspended[operator] = True
-    rest = 0.0
-    for worker in range(len(state.queues)):
-        if state.finish[worker] < np.inf and state.suspended[state.serving[worker] >> 1]:
-            rest = max(rest, state.finish[worker])
-        cell = state.queues[worker, 0]
-        state.queues[worker, 0] = NONE
-        while cell >= 0:
-            following = pool.after[cell]
-            operator = pool.target[cell] >> 1
-            if state.suspended[operator]:
-                _append(state.pending, operator, cell, pool.after)
-            else:
-                _append(state.queues, worker, cell, pool.after)
-            cell = following
-    return rest
-
-
-@kernel
-def resume(
-    moving: Indices, workers: Indices, now: float, wiring: Wiring, state: State, pool: Pool
-) -> None:
-    """Start operators on their new workers; their tuples join the tails of the queues."""
-    for at in range(len(moving)):
-        operator, worker = moving[at], workers[at]
-        state.suspended[operator] = False
-        state.worker[operator] = worker
-        cell = state.pending[operator, 0]
-        state.pending[operator, 0] = NONE
-        while cell >= 0:
-            following = pool.after[cell]
-            if state.finish[worker] == np.inf:
-                cost = wiring.cost[operator]
-                state.serving[worker] = pool.target[cell]
-                state.serving_birth[worker] = pool.birth[cell]
-                state.busy[worker] += cost
-                state.finish[worker] = now + cost
-                settle(state.finish, state.tree, worker)
-                pool.after[cell] = state.cursor[1]
-                state.cursor[1] = cell
-            else:
-                _append(state.queues, worker, cell, pool.after)
-            cell = following

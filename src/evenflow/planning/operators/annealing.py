@@ -1,0 +1,97 @@
+"""Simulated annealing of a balanced partition of vectors, for `variance`.
+
+Kirkpatrick, Gelatt and Vecchi 1983: random moves and swaps are accepted when they gain, and with
+probability exp(-loss / heat) when they do not, while the heat falls geometrically.
+"""
+
+import numpy as np
+
+from evenflow.jit import kernel
+from evenflow.model.arrays import Floats, Hashes, Indices, Workers
+from evenflow.planning.operators.descent import ship, shipping_change, swap_shipping_change
+from evenflow.planning.operators.lot import below, fraction, lot
+
+FEW = 600  # operators: so few are annealed up to 600 / operators times, the best plan is kept
+# Hottest and coldest temperature, in mean squared lengths of an operator's vector: many operators
+# leave finer differences to settle, and less time for each at high temperatures.
+HEAT_OF_FEW, HEAT_OF_MANY = (1e-1, 1e-3), (3e-2, 3e-5)
+
+
+def annealed(
+    proposals: int,
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    shares: Floats,
+    rng: np.random.Generator,
+    shipping: float,
+    parts: tuple[Indices, Indices, Floats, Indices],
+) -> None:
+    """Anneal at temperatures that suit the operators; `placement` is changed in place.
+
+    `proposals` is for each operator; `parts` are the arrays of the traffic.
+    """
+    scale = float((vectors**2).sum(axis=1).mean() * shares.mean()) or 1.0
+    hot, cold = HEAT_OF_FEW if len(free) <= FEW else HEAT_OF_MANY
+    anneal(
+        proposals * len(free), hot * scale, cold * scale, lot(rng), vectors, free, placement,
+        shares, shipping, *parts,
+    )  # fmt: skip
+
+
+@kernel
+def anneal(
+    proposals: int,
+    hot: float,
+    cold: float,
+    state: Hashes,
+    vectors: Floats,
+    free: Indices,
+    placement: Workers,
+    shares: Floats,
+    shipping: float,
+    starts: Indices,
+    reads: Indices,
+    rates: Floats,
+    readers: Indices,
+) -> None:
+    """Propose random moves (one in four) and swaps while it cools; `placement` changes.
+
+    The objective is sum_i shares[i] |V_i|^2: a group of two workers has a share of a half.
+    """
+    width, workers = vectors.shape[1], len(shares)
+    totals = np.zeros((workers, width))
+    for o in range(len(placement)):
+        totals[placement[o]] += vectors[o]
+    step = np.empty(width)
+    heat, cooling = hot, (cold / hot) ** (1.0 / proposals)
+    for turn in range(proposals):
+        heat *= cooling
+        o, p = free[below(state, len(free))], -1
+        here = placement[o]
+        if turn % 4 == 0:
+            to = below(state, workers)
+        else:
+            p = free[below(state, len(free))]
+            to = placement[p]
+        if to == here:
+            continue
+        change = 0.0
+        for t in range(width):
+            step[t] = vectors[o, t] - (vectors[p, t] if p >= 0 else 0.0)
+            change += shares[to] * step[t] * (2 * totals[to, t] + step[t])
+            change -= shares[here] * step[t] * (2 * totals[here, t] - step[t])
+        if shipping > 0.0 and p >= 0:
+            change += shipping * swap_shipping_change(o, p, here, to, starts, reads, rates, readers)
+        elif shipping > 0.0:
+            change += shipping * shipping_change(o, here, to, starts, reads, rates, readers)
+        if change > 0.0 and fraction(state) >= np.exp(-change / heat):
+            continue
+        placement[o] = to
+        ship(o, here, to, starts, reads, readers)
+        if p >= 0:
+            placement[p] = here
+            ship(p, to, here, starts, reads, readers)
+        for t in range(width):
+            totals[here, t] -= step[t]
+            totals[to, t] += step[t]
