@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.spark.harness import BEGIN_US, SECOND, cut, trades
 from tests.spark.local import Local
+from tests.spark.operators import Counter
 
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark import border, worker
+from evenflow.spark.programs import path_of
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
 
@@ -267,3 +269,19 @@ def test_a_process_killed_by_others_blames_nobody(tmp_path: Path) -> None:
     rows = {"trades": trades(np.random.default_rng(1), 20)}
     assert local.work(0, rows, attempt=1)[0].failed == {}
     assert local.work(0, rows, attempt=2)[0].failed == {}
+
+
+def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> None:
+    path = path_of(Counter)
+    counting = Submission("operator", "counts", path, ("symbol",), over=("trades",))
+    local = Local(tmp_path, STREAMS, [counting], workers=3)
+    rows = trades(np.random.default_rng(1), 60, span_s=1, late_s=1)
+    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
+    for owner in (0, 1, 2):
+        local.batch({"trades": rows})
+        table = RoutingTable.of(hashes, [owner] * len(SYMBOLS))
+        local.driver.ask_plan(Plan(3, {}, {"counts": table}))
+        local.rest()
+    symbols = rows["symbol"].to_pylist()
+    expected = {(s, symbols.count(s) * times) for s in SYMBOLS for times in (1, 2, 3)}
+    assert set(local.results("counts")) == expected
