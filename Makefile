@@ -39,6 +39,7 @@ bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.keys
 	$(BIN)/python -m benchmarks.operators
 	$(BIN)/python -m benchmarks.sql
+	$(BIN)/python -m benchmarks.runtime
 
 clean: ## remove the virtual environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,3 +1,18 @@
 """Evenflow: load distribution for stream processing on Apache Spark."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evenflow.spark import Flow, Run
+
 __version__ = "0.1.0"
+__all__ = ["Flow", "Run", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import Spark only when it is asked for."""
+    if name in {"Flow", "Run"}:
+        from evenflow import spark
+
+        return getattr(spark, name)
+    raise AttributeError(f"module 'evenflow' has no attribute {name!r}")

@@ -46,7 +46,6 @@ def test_a_store_keeps_what_it_was_given_until_told_to_forget(sizes: list[int], 
         model = {i: (k, t) for i, (k, t) in model.items() if t >= step}
         for runs, merged in store.compact():
             index.merge(runs, merged)
-        index.keep_only(store.runs)
         kept = [int(i) for run in store.runs for i in run.live["id"].to_pylist()]
         assert sorted(kept) == sorted(model)
         assert store.times().tolist() == sorted({t for _, t in model.values()})

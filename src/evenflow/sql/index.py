@@ -25,7 +25,6 @@ class Entry:
     Hashes that begin with the bits b stand from `directory[b]` to `directory[b + 1]`.
     """
 
-    run: Run  # held, so that its id stays its own
     hashes: Hashes
     times: Indices
     positions: Indices
@@ -39,7 +38,7 @@ class Entry:
         shift = np.uint64(64 - bits)
         counts = np.bincount((hashes >> shift).astype(np.int64), minlength=1 << bits)
         directory = np.concatenate([[0], np.cumsum(counts)])
-        return cls(run, hashes, run.times[positions], positions, directory, shift)
+        return cls(hashes, run.times[positions], positions, directory, shift)
 
     def find(self, keys: Hashes, low: Indices, high: Indices) -> Indices:
         """List the places that askers in order of their hashes want."""
@@ -47,11 +46,10 @@ class Entry:
 
 
 class Index:
-    """An index over the runs of a store by some of its columns."""
+    """An index over the runs of a store by some of its columns; each run carries its part."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
-        self._runs: dict[int, Entry] = {}
 
     def fetch(self, runs: list[Run], hashes: Hashes, low: Indices, high: Indices) -> list[pa.Table]:
         """Fetch the rows of the runs that the askers want."""
@@ -66,11 +64,11 @@ class Index:
 
     def merge(self, parts: list[Run], merged: Run) -> None:
         """Make the index of a run that is others one after the other out of theirs."""
-        if any(id(run) not in self._runs for run in parts):
+        if any(self.columns not in run.indexes for run in parts):
             return
         hashes, positions, offset = [], [], 0
         for run in parts:
-            entry = self._runs[id(run)]
+            entry: Entry = run.indexes[self.columns]
             ordered, places = entry.hashes, entry.positions
             if run.start:
                 live = places >= run.start
@@ -80,19 +78,16 @@ class Index:
             offset += len(run)
         together, places = np.concatenate(hashes), np.concatenate(positions)
         order = np.argsort(together, kind="stable")  # which only merges what is in order already
-        self._runs[id(merged)] = Entry.of(merged, together[order], places[order])
-
-    def keep_only(self, runs: list[Run]) -> None:
-        """Forget the index of runs that are gone."""
-        self._runs = {id(run): self._runs[id(run)] for run in runs if id(run) in self._runs}
+        merged.indexes[self.columns] = Entry.of(merged, together[order], places[order])
 
     def _of(self, run: Run) -> Entry:
-        if id(run) not in self._runs:
+        if self.columns not in run.indexes:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
             # Rows are in order of time already, so a stable sort orders by (hash, time).
             positions = np.argsort(hashes, kind="stable")
-            self._runs[id(run)] = Entry.of(run, hashes[positions], positions)
-        return self._runs[id(run)]
+            run.indexes[self.columns] = Entry.of(run, hashes[positions], positions)
+        entry: Entry = run.indexes[self.columns]
+        return entry
 
 
 def merge_spans(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:

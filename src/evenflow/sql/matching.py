@@ -45,7 +45,6 @@ class Side:
         for index in self._indexes.values():
             for parts, merged in joined:
                 index.merge(parts, merged)
-            index.keep_only(self.store.runs)
 
 
 class Matching:

@@ -6,11 +6,13 @@ Keys that leave do not make their runs be written again: a save names the hashes
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +39,7 @@ class Run:
 
     `floor_us` is the watermark up to which another task has already answered for these rows. `name`
     is that of the saved segment; `gone` are hashes of keys whose rows have left since it was saved.
+    Rows do not change, so what is known of them (`indexes`, see `index`) stays true.
     """
 
     rows: pa.Table
@@ -46,6 +49,7 @@ class Run:
     name: str = field(default_factory=_new_name)
     saved: bool = False
     gone: dict[str, Hashes] = field(default_factory=dict)
+    indexes: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: pa.Table, floor_us: int = NEVER) -> "Run":
@@ -73,6 +77,11 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.times) - self.start
+
+
+# Saved runs that a task of this process holds. A task that was away for some batches, and is now
+# rebuilt here, finds most of its runs with their indexes and reads only the new ones.
+_held: WeakValueDictionary[tuple[str, ...], Run] = WeakValueDictionary()
 
 
 class Store:
@@ -199,22 +208,28 @@ class Store:
             low = int(run.times[run.start])
             entry = {"name": run.name, "from_us": low, "floor_us": run.floor_us}
             named.append({**entry, "gone": list(run.gone)})
+            _held[run.name, *run.gone] = run
         self._written &= {name for run in self.runs for name in run.gone}
         return named, fresh
 
     def load(self, named: Iterable[Mapping[str, Any]], read: Callable[[str], pa.Table]) -> None:
         """Rebuild the runs a save named."""
         for entry in named:
-            rows = read(entry["name"]).combine_chunks()
-            gone = {name: read(name).column("hash").to_numpy() for name in entry["gone"]}
-            if gone:
-                left = np.isin(self._hashes(rows), np.concatenate(list(gone.values())))
-                rows = rows.filter(pa.array(~left))
-            times = column_times(rows)
-            start = int(np.searchsorted(times, entry["from_us"]))
-            run = Run(rows, times, start, entry["floor_us"], entry["name"], True, gone)
+            held = _held.get((entry["name"], *entry["gone"]))
+            run = self._read(entry["name"], entry["gone"], read) if held is None else copy(held)
+            run.start = int(np.searchsorted(run.times, entry["from_us"]))
+            run.floor_us = entry["floor_us"]
+            _held[run.name, *run.gone] = run
             self.runs.append(run)
-            self._written |= set(gone)
+            self._written |= set(run.gone)
+
+    def _read(self, name: str, leaving: list[str], read: Callable[[str], pa.Table]) -> Run:
+        rows = read(name).combine_chunks()
+        gone = {part: read(part).column("hash").to_numpy() for part in leaving}
+        if gone:
+            left = np.isin(self._hashes(rows), np.concatenate(list(gone.values())))
+            rows = rows.filter(pa.array(~left))
+        return Run(rows, column_times(rows), name=name, saved=True, gone=gone)
 
 
 def column_times(rows: pa.Table) -> Indices:

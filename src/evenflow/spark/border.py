@@ -1,0 +1,185 @@
+"""The batch border: from the reports of batch b and what was asked meanwhile to entry b + 1.
+
+Pure functions of values. The driver writes what they return (`driver`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from evenflow.errors import InputError
+from evenflow.model import Plan, RoutingTable
+from evenflow.spark.ledger import Derived, Entry, HandOff, Subscribing
+from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.spark.report import Report
+from evenflow.spark.worker import NO_WATERMARK
+
+Marks = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What holds from the next batch on, and the plan to prepare for."""
+
+    registry: Registry
+    plan: int
+    next_plan: int | None = None
+    subscribing: tuple[Subscribing, ...] = ()
+
+
+def without_failed(reports: Iterable[Report]) -> list[Report]:
+    """Return the reports without results and hand-offs of queries that failed on any worker.
+
+    A keyed query's batch counts everywhere or nowhere.
+    """
+    reports = list(reports)
+    failed = {uid for report in reports for uid in report.failed}
+    return [
+        replace(
+            report,
+            results={uid: part for uid, part in report.results.items() if uid not in failed},
+            handoffs=[sent for sent in report.handoffs if sent[0] not in failed],
+            published=[sent for sent in report.published if sent[0] not in failed],
+        )
+        for report in reports
+    ]
+
+
+def next_entry(entry: Entry, registry: Registry, reports: Iterable[Report], asked: Asked) -> Entry:
+    """Return what holds in the batch after `entry`'s; `registry` is the one of `entry`."""
+    reports = [report for report in reports if not report.idle]
+    uids = {query.uid for query in asked.registry.queries.values()}
+    states, due, live = dict(entry.states), dict(entry.due), dict(entry.live)
+    failed, late, poison = dict(entry.quarantined), Counter(entry.late), Counter(entry.poison)
+    for report in reports:
+        if report.state is not None:
+            states[report.slot] = report.state
+        live[report.slot], due[report.slot] = report.live, report.due
+        failed.update(report.failed)
+        for uid, stats in report.queries.items():
+            late[uid] += sum(stats.late.values())
+        for stream, (_, rows) in report.poison.items():
+            poison[stream] += rows
+    running = uids - failed.keys()
+    return replace(
+        entry,
+        batch=entry.batch + 1,
+        registry=asked.registry.version,
+        plan=asked.plan,
+        next_plan=asked.next_plan,
+        watermarks=next_watermarks(entry, registry, reports),
+        settled=entry.watermarks,
+        states=states,
+        due={slot: _only(dues, running) for slot, dues in due.items()},
+        intake=tuple(
+            HandOff(uid, slot, state)
+            for report in reports
+            for uid, slot, state in report.handoffs
+            if uid in running
+        ),
+        inbox=tuple(
+            Derived(uid, slot, rows)
+            for report in reports
+            for uid, slot, rows in report.published
+            if uid in running
+        ),
+        subscribing=tuple(one for one in asked.subscribing if one.uid in running),
+        quarantined={uid: reason for uid, reason in failed.items() if uid in uids},
+        live=live,
+        late={uid: rows for uid, rows in late.items() if rows and uid in uids},
+        poison=dict(poison),
+    )
+
+
+def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report]) -> dict[str, int]:
+    """Return the watermarks of the next batch; they never fall.
+
+    A source's is its delay behind the latest time seen. The rows that a query publishes in batch b
+    are read in b + 1, and those of b are no earlier than its watermark in b - 1 says.
+    """
+    marks = dict(entry.watermarks)
+    for report in reports:
+        for stream, seen in report.seen_us.items():
+            spec = registry.streams[stream]
+            if not spec.derived:
+                marks[stream] = max(marks.get(stream, NO_WATERMARK), seen - spec.delay_us)
+    return _with_derived(marks, registry, entry.settled)
+
+
+def eventual_watermarks(marks: Marks, registry: Registry) -> dict[str, int]:
+    """Return where the watermarks come to rest if no more rows arrive."""
+    result = dict(marks)
+    for _ in range(1 + sum(spec.derived for spec in registry.streams.values())):
+        result = _with_derived(result, registry, result)
+    return result
+
+
+def _with_derived(marks: dict[str, int], registry: Registry, basis: Marks) -> dict[str, int]:
+    for name, spec in registry.streams.items():
+        if spec.derived and name in registry.queries:
+            behind = min(basis.get(s, NO_WATERMARK) for s in registry.queries[name].streams)
+            if behind > NO_WATERMARK:
+                marks[name] = max(marks.get(name, NO_WATERMARK), behind - spec.delay_us)
+    return marks
+
+
+def is_due(entry: Entry, registry: Registry) -> bool:
+    """Tell whether a batch without rows would have something to do."""
+    if entry.intake or entry.inbox or entry.next_plan is not None:
+        return True
+    marks = eventual_watermarks(entry.watermarks, registry)
+    queries = {query.uid: query for query in registry.queries.values()}
+    return any(
+        due <= min(marks.get(stream, NO_WATERMARK) for stream in queries[uid].streams)
+        for dues in entry.due.values()
+        for uid, due in dues.items()
+        if uid in queries
+    )
+
+
+def complete(plan: Plan, present: Plan, registry: Registry) -> Plan:
+    """Return a given plan with all it leaves out as it is at present, or refuse it."""
+    if plan.workers != present.workers:
+        raise InputError(
+            f"a plan for {plan.workers} workers was given; there are {present.workers}"
+        )
+    keyed = {q.name for q in registry.queries.values() if q.keys is not None}
+    whole = registry.queries.keys() - keyed
+    strange = (plan.placement.keys() - whole) | (plan.tables.keys() - keyed)
+    if strange:
+        raise InputError(
+            f"the plan names {listed(strange)}; whole queries are {listed(whole)}, "
+            f"keyed ones {listed(keyed)}"
+        )
+    placement = {**present.placement, **plan.placement}
+    for name, worker in placement.items():
+        if not 0 <= worker < plan.workers:
+            raise InputError(f"the plan puts {name!r} on worker {worker} of {plan.workers}")
+        if registry.queries[name].pinned and worker != present.placement[name]:
+            raise InputError(f"{name!r} is pinned to worker {present.placement[name]}")
+    for name, table in plan.tables.items():
+        if any(not 0 <= worker < plan.workers for worker in table.owners):
+            raise InputError(
+                f"the routing table of {name!r} names a worker outside 0..{plan.workers - 1}"
+            )
+    return Plan(plan.workers, placement, {**present.tables, **plan.tables})
+
+
+def place(plan: Plan, query: Hosted, worker: int | None) -> Plan:
+    """Return the plan with one more query: on the given worker, else the one with the fewest."""
+    if query.keys is not None:
+        return Plan(plan.workers, plan.placement, {**plan.tables, query.name: RoutingTable()})
+    hosted = list(plan.placement.values())
+    chosen = min(range(plan.workers), key=hosted.count) if worker is None else worker
+    return Plan(plan.workers, {**plan.placement, query.name: chosen}, plan.tables)
+
+
+def remove(plan: Plan, name: str) -> Plan:
+    """Return the plan without a query."""
+    placement = {query: worker for query, worker in plan.placement.items() if query != name}
+    tables = {query: table for query, table in plan.tables.items() if query != name}
+    return Plan(plan.workers, placement, tables)
+
+
+def _only(dues: Mapping[str, int], uids: set[str]) -> dict[str, int]:
+    return {uid: due for uid, due in dues.items() if uid in uids}

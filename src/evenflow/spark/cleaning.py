@@ -1,0 +1,57 @@
+"""What can go: old entries, read pulses, and files that attempts left which did not count.
+
+A replay of the last batch needs the last entries and what they name; nothing else is needed but
+results. So disk use stays bounded by the state and the results, however many batches run.
+"""
+
+from evenflow.spark.ledger import Entry, Ledger
+from evenflow.spark.store import Store
+
+SWEEP_EVERY = 64
+
+
+def clean(ledger: Ledger, head: Entry) -> None:
+    """Delete what no replay needs; now and then look for strays too."""
+    ledger.forget(head)
+    store = ledger.store
+    # A pulse of batch b is read in b + 1, which is surely committed when b + 3 comes next.
+    read = f"{head.batch - 2:012d}"
+    store.delete(f"pulse/{name}" for name in store.names("pulse") if name[:12] < read)
+    if head.batch % SWEEP_EVERY == 0:
+        sweep(ledger, head)
+
+
+def sweep(ledger: Ledger, head: Entry) -> None:
+    """Delete states, hand-offs and results that no entry names."""
+    entries = [ledger.entry(batch) for batch in ledger.batches()]
+    live = {file for entry in entries for files in entry.live.values() for file in files}
+    live |= {handoff.state.file for entry in entries for handoff in entry.intake}
+    live |= {derived.rows.file for entry in entries for derived in entry.inbox}
+    live |= {change.rows.file for entry in entries for change in entry.subscribing}
+    # What carries a younger number may be of an attempt that is still at work.
+    young = f"{head.batch - 1:012d}"
+    for folder in ("state", "exchange"):
+        files = [f"{folder}/{name}" for name in ledger.store.names(folder) if name[:12] < young]
+        ledger.store.delete(file for file in files if file not in live)
+    _sweep_results(ledger.store, head.batch - 1)
+
+
+def _sweep_results(store: Store, young: int) -> None:
+    first, last = f"{max(0, young - 2 * SWEEP_EVERY):012d}", f"{young:012d}"
+    indexes: dict[str, set[str]] = {}
+    for name in store.names("results/data"):
+        batch = name[:12]
+        if not first <= batch < last:
+            continue
+        if batch not in indexes:
+            indexes[batch] = _named(store, f"results/index/{batch}")
+        if f"results/data/{name}" not in indexes[batch]:
+            store.delete([f"results/data/{name}"])
+
+
+def _named(store: Store, index: str) -> set[str]:
+    if not store.exists(index):
+        return set()
+    record = store.read_record(index)
+    parts = [*record["results"].values(), *record["poison"].values()]
+    return {ref[0] for refs in parts for ref in refs}

@@ -1,0 +1,26 @@
+"""Crash points: places where a test may end the process as a power cut would.
+
+`EVENFLOW_CRASH=name:k` kills the process with SIGKILL when `name` is reached the k-th time in it,
+once: `EVENFLOW_CRASH_MARK` names a file that is made just before and prevents the next time.
+"""
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+_reached: Counter[str] = Counter()
+
+
+def crash_point(name: str) -> None:
+    """Mark a place around a durable write."""
+    wanted, _, times = os.environ.get("EVENFLOW_CRASH", "").partition(":")
+    if wanted != name:
+        return
+    _reached[name] += 1
+    if _reached[name] < int(times or 1):
+        return
+    mark = Path(os.environ["EVENFLOW_CRASH_MARK"])
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)

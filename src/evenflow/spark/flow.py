@@ -1,0 +1,199 @@
+"""`evenflow.Flow`: declare streams and queries, start them on Spark."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.spark.bundle import Bundle, pack
+from evenflow.spark.driver import Controller, Driver
+from evenflow.spark.programs import SqlRuntime, engine_version, path_of
+from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
+from evenflow.spark.run import Run
+from evenflow.spark.store import Store
+from evenflow.spark.submission import Key, Submission, check_free, columns, subscriptions
+from evenflow.spark.values import arrow_rows, arrow_schema, duration_us
+from evenflow.spark.worker import Runtime
+from evenflow.sql import Operator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Flow:
+    """Streams, reference tables and queries that share `workers` workers on one Spark.
+
+    ```python
+    flow = Flow(spark, workers=4, checkpoint="/data/flow")
+    flow.source("trades", trades, time="ts", watermark="10 seconds")
+    flow.query("dear", "SELECT * FROM trades WHERE price > 100")
+    run = flow.start(available_now=True)
+    run.await_termination()
+    run.results("dear").show()
+    ```
+    """
+
+    runtime: Callable[[], Runtime] = SqlRuntime
+
+    def __init__(self, spark: "SparkSession", *, workers: int, checkpoint: str) -> None:
+        if not 1 <= workers <= 4096:
+            raise InputError(f"workers must be between 1 and 4096, got {workers}")
+        self._spark = spark
+        self._store = Store(str(checkpoint))
+        self._sources: dict[str, DataFrame] = {}
+        self._registry = Registry()
+        self._plan = Plan(workers)
+        self._submissions: list[Submission] = []
+        self._subscriptions: list[tuple[str, pa.Table]] = []
+
+    @property
+    def queries(self) -> Mapping[str, Hosted]:
+        """The queries declared so far."""
+        return self._registry.queries
+
+    def source(self, name: str, frame: "DataFrame", *, time: str, watermark: str) -> None:
+        """Name a streaming DataFrame; rows may come `watermark` late by their `time` column."""
+        if not frame.isStreaming:
+            raise InputError(f"source {name!r} is a static DataFrame; use table() for it")
+        check_free(name, "source", self._registry)
+        schema = arrow_schema(frame, f"source {name!r}")
+        if time not in schema.names or not pa.types.is_timestamp(schema.field(time).type):
+            raise InputError(
+                f"source {name!r} needs a TIMESTAMP column as its time, got {time!r}; "
+                f"its columns are {listed(schema.names)}"
+            )
+        spec = StreamSpec(schema, time, duration_us(watermark, "watermark"))
+        self._sources[name] = frame
+        self._registry = replace(self._registry, streams={**self._registry.streams, name: spec})
+
+    def table(self, name: str, frame: "DataFrame") -> None:
+        """Name a static DataFrame that queries may join; its rows are those of now."""
+        if frame.isStreaming:
+            raise InputError(f"table {name!r} is a streaming DataFrame; use source() for it")
+        check_free(name, "table", self._registry)
+        rows = arrow_rows(frame, arrow_schema(frame, f"table {name!r}"))
+        packed = pack(rows)
+        bundle = Bundle(f"tables/{name}-{hashlib.sha256(packed).hexdigest()[:16]}")
+        spec = TableSpec(rows.schema, bundle.add(packed))
+        bundle.write(self._store)
+        self._registry = replace(self._registry, tables={**self._registry.tables, name: spec})
+
+    def query(
+        self,
+        name: str,
+        sql: str,
+        *,
+        key: Key | None = None,
+        publish: bool = False,
+        worker: int | None = None,
+    ) -> Hosted:
+        """Host a continuous query: on one worker, or with `key` over all of them.
+
+        `publish` makes its results a stream for later queries, `worker` pins it. What cannot run
+        continuously is refused here, with what to write instead.
+        """
+        return self._submit(Submission("query", name, sql, columns(key), publish, worker))
+
+    def template(
+        self,
+        name: str,
+        sql: str,
+        *,
+        key: Key | None = None,
+        publish: bool = False,
+        worker: int | None = None,
+    ) -> Hosted:
+        """Host one SQL text with parameters such as :symbol, for very many subscriptions."""
+        submission = Submission("template", name, sql, columns(key), publish, worker)
+        return self._submit(submission)
+
+    def operator(
+        self,
+        name: str,
+        operator: type[Operator],
+        streams: str | Sequence[str],
+        *,
+        key: Key | None = None,
+        publish: bool = False,
+        worker: int | None = None,
+    ) -> Hosted:
+        """Host a Python class over Arrow tables, for what SQL cannot say."""
+        over = (streams,) if isinstance(streams, str) else tuple(streams)
+        path = path_of(operator)
+        return self._submit(Submission("operator", name, path, columns(key), publish, worker, over))
+
+    def subscribe(self, name: str, rows: Any) -> None:
+        """Subscribe to a template with a mapping, a list or a DataFrame of rows.
+
+        A row has the column `subscription`, its name, and one for each parameter.
+        """
+        if name not in self.queries:
+            raise InputError(f"there is no template {name!r}; there are {listed(self.queries)}")
+        self._subscriptions.append((name, subscriptions(self.queries[name], rows)))
+
+    def _submit(self, submission: Submission) -> Hosted:
+        self._registry, self._plan = submission(self._registry, self._plan)
+        self._submissions.append(submission)
+        return self._registry.queries[submission.name]
+
+    def start(
+        self,
+        trigger: str = "1 second",
+        *,
+        available_now: bool = False,
+        controller: Controller | None = None,
+    ) -> Run:
+        """Run everything, from where the checkpoint stands if there is one.
+
+        With `available_now` it processes what is there, then ends. A `controller` sees every batch
+        at its border and may return a plan to follow.
+        """
+        duration_us(trigger, "trigger")
+        if not self._sources:
+            raise InputError("a flow needs at least one source; call source() first")
+        driver = Driver(self._store, self._plan.workers, controller)
+        try:
+            self._open(driver)
+            run = Run(self._spark, driver, self._sources, self.runtime)
+            run.begin(None if available_now else trigger)
+        except BaseException:
+            driver.close()
+            raise
+        return run
+
+    def _open(self, driver: Driver) -> None:
+        if driver.open(self._registry, self._plan, engine_version()):
+            driver.begin(self._subscriptions)
+            return
+        self._continue(driver)
+        for name, rows in self._subscriptions:
+            driver.subscribe(name, rows, begin=True)
+
+    def _continue(self, driver: Driver) -> None:
+        """Match what is declared with what the checkpoint hosts; ask for what is new."""
+        hosted, _ = driver.upcoming()
+        for name, spec in hosted.streams.items():
+            if not spec.derived and self._registry.streams.get(name) != spec:
+                raise InputError(
+                    f"the checkpoint reads source {name!r} with other columns, time or watermark, "
+                    "or it is not declared; declare it as before or start with a new checkpoint"
+                )
+        added = self._sources.keys() - hosted.streams.keys()
+        if added:
+            raise InputError(
+                f"source {listed(added)} is not in the checkpoint, and Spark cannot add a source "
+                "to a running stream; start with a new checkpoint"
+            )
+        for submission in self._submissions:
+            before = hosted.queries.get(submission.name)
+            if before is None:
+                driver.ask(submission)
+            elif not submission.same_as(before):
+                raise InputError(
+                    f"query {submission.name!r} runs in the checkpoint with other words: "
+                    f"{before.text!r}; cancel it first, or use another name"
+                )

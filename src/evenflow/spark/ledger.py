@@ -1,0 +1,188 @@
+"""The ledger: what holds in batch b, written before b starts, so that a replay repeats itself.
+
+Entry b names the registry and the plan of batch b, the plan that follows if state is to be
+released at its end, the watermarks, the state every worker begins with and the hand-offs it
+takes in. Writing entry b + 1 is the commit of batch b: one atomic rename.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model import Plan, RoutingTable
+from evenflow.spark.bundle import Ref
+from evenflow.spark.registry import Registry
+from evenflow.spark.store import Store
+
+FORMAT = 1
+KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HandOff:
+    """State that a worker takes in before its rows."""
+
+    uid: str
+    slot: int
+    state: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Rows that a query published in the batch before, for one worker."""
+
+    uid: str
+    slot: int
+    rows: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribing:
+    """Subscriptions of a template that begin with a batch, or end (then only names count)."""
+
+    uid: str
+    rows: Ref
+    begin: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What holds in one batch.
+
+    watermarks   stream -> microseconds; a stream that has shown no row yet is missing
+    settled      those of the batch before
+    states       worker -> the file that holds its state; a worker without state is missing
+    due          worker -> query uid -> event time at which it has something to say
+    intake       hand-offs of the batch before
+    inbox        derived rows of the batch before
+    subscribing  subscriptions that begin or end, in order
+    quarantined  query uid -> why it no longer runs
+    live         worker -> the files its state is made of
+    late         query uid -> rows so far that came behind the watermark
+    poison       stream -> rows so far that were set aside for their event time
+    """
+
+    batch: int
+    registry: int
+    plan: int
+    next_plan: int | None = None
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    settled: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[int, Ref] = field(default_factory=dict)
+    due: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    intake: tuple[HandOff, ...] = ()
+    inbox: tuple[Derived, ...] = ()
+    subscribing: tuple[Subscribing, ...] = ()
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    live: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    poison: Mapping[str, int] = field(default_factory=dict)
+
+
+class Ledger:
+    """Entries, plans and registries as files; what was read is kept, since it never changes."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._plans: dict[int, Plan] = {}
+        self._registries: dict[int, Registry] = {}
+
+    def batches(self) -> list[int]:
+        """Return the batches that have an entry, ascending."""
+        return [int(name) for name in self.store.names("ledger")]
+
+    def entry(self, batch: int) -> Entry:
+        """Read what holds in a batch."""
+        name = _name(batch)
+        if not self.store.exists(name):
+            raise InputError(
+                f"the ledger has no entry for batch {batch}: the Spark checkpoint and the ledger "
+                "beside it are not of one run; restore both from the same copy"
+            )
+        record = self.store.read_record(name)
+        if record["format"] != FORMAT:
+            raise InputError(
+                f"ledger format {record['format']} is not {FORMAT}; "
+                "use the release of Evenflow that wrote the checkpoint"
+            )
+        return _entry(record["entry"])
+
+    def write(self, entry: Entry) -> None:
+        """Write an entry: from now on the batch before it is committed."""
+        self.store.write_record(_name(entry.batch), {"format": FORMAT, "entry": asdict(entry)})
+
+    def plan(self, number: int) -> Plan:
+        """Read a plan."""
+        if number not in self._plans:
+            self._plans[number] = _plan(self.store.read_record(f"plans/{number:012d}"))
+        return self._plans[number]
+
+    def write_plan(self, number: int, plan: Plan) -> None:
+        """Write a plan under a number not used before."""
+        self.store.write_record(f"plans/{number:012d}", plan_record(plan))
+
+    def registry(self, version: int) -> Registry:
+        """Read a registry."""
+        if version not in self._registries:
+            record = self.store.read_record(f"registries/{version:012d}")
+            self._registries[version] = Registry.from_record(record)
+        return self._registries[version]
+
+    def write_registry(self, registry: Registry) -> None:
+        """Write a registry under its version."""
+        self.store.write_record(f"registries/{registry.version:012d}", registry.to_record())
+
+    def forget(self, head: Entry) -> None:
+        """Delete entries that no replay needs, and the plans and registries only they named."""
+        kept = [batch for batch in self.batches() if batch > head.batch - KEPT]
+        old = [_name(batch) for batch in self.batches() if batch <= head.batch - KEPT]
+        first = self.entry(kept[0])
+        for folder, oldest in (("plans", first.plan), ("registries", first.registry)):
+            old += [f"{folder}/{n}" for n in self.store.names(folder) if int(n) < oldest]
+        self.store.delete(old)
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """Return a plan as a JSON value."""
+    tables = {
+        query: [[int(h) for h in table.hashes], [int(o) for o in table.owners]]
+        for query, table in plan.tables.items()
+    }
+    return {"workers": plan.workers, "placement": dict(plan.placement), "tables": tables}
+
+
+def _plan(record: Any) -> Plan:
+    tables = {
+        query: RoutingTable.of(np.array(hashes, dtype=np.uint64), owners)
+        for query, (hashes, owners) in record["tables"].items()
+    }
+    return Plan(record["workers"], record["placement"], tables)
+
+
+def _entry(record: Any) -> Entry:
+    return Entry(
+        batch=record["batch"],
+        registry=record["registry"],
+        plan=record["plan"],
+        next_plan=record["next_plan"],
+        watermarks=record["watermarks"],
+        settled=record["settled"],
+        states={int(slot): Ref(*state) for slot, state in record["states"].items()},
+        due={int(slot): due for slot, due in record["due"].items()},
+        intake=tuple(HandOff(i["uid"], i["slot"], Ref(*i["state"])) for i in record["intake"]),
+        inbox=tuple(Derived(i["uid"], i["slot"], Ref(*i["rows"])) for i in record["inbox"]),
+        subscribing=tuple(
+            Subscribing(i["uid"], Ref(*i["rows"]), i["begin"]) for i in record["subscribing"]
+        ),
+        quarantined=record["quarantined"],
+        live={int(slot): tuple(files) for slot, files in record["live"].items()},
+        late=record["late"],
+        poison=record["poison"],
+    )
+
+
+def _name(batch: int) -> str:
+    return f"ledger/{batch:012d}"

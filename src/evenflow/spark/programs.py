@@ -1,0 +1,119 @@
+"""Compiled queries: on the driver to check what is submitted, in a worker process to run it."""
+
+import faulthandler
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from evenflow.errors import InputError
+from evenflow.spark.bundle import read_part, unpack
+from evenflow.spark.ledger import Ledger
+from evenflow.spark.registry import Hosted, Registry
+from evenflow.spark.state import Task
+from evenflow.sql import (
+    Catalog,
+    Engine,
+    Operator,
+    OperatorProgram,
+    Program,
+    Stream,
+    compile_operator,
+    compile_query,
+    compile_template,
+)
+
+SOFT_SECONDS = 30.0
+HARD_SECONDS = 60.0
+
+Compiled = Program | OperatorProgram
+
+
+def engine_version() -> str:
+    """Return what must stay the same for a state to be read and results to stay exact."""
+    return f"duckdb {version('duckdb')}"
+
+
+def catalog_of(registry: Registry) -> Catalog:
+    """Return what queries may name."""
+    streams = {n: Stream(s.schema, s.time, max(0, s.delay_us)) for n, s in registry.streams.items()}
+    return Catalog(streams, {name: spec.schema for name, spec in registry.tables.items()})
+
+
+def compiled(
+    form: str,
+    name: str,
+    text: str,
+    registry: Registry,
+    *,
+    key: tuple[str, ...] | None,
+    over: tuple[str, ...],
+) -> Compiled:
+    """Compile a query, a template or an operator, or refuse it."""
+    catalog = catalog_of(registry)
+    if form == "query":
+        return compile_query(name, text, catalog, key=key)
+    if form == "template":
+        return compile_template(name, text, catalog, key=key)
+    return compile_operator(name, imported(text), over, catalog, key=key)
+
+
+def path_of(operator: type[Operator]) -> str:
+    """Return where workers find an operator's class."""
+    path = f"{operator.__module__}:{operator.__qualname__}"
+    if operator.__module__ == "__main__" or "<locals>" in path:
+        raise InputError(
+            f"operator {path} cannot be imported by workers; define it at the top of a module"
+        )
+    return path
+
+
+def imported(path: str) -> type[Operator]:
+    """Return the class at a path that `path_of` gave."""
+    module, _, name = path.partition(":")
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not (isinstance(found, type) and issubclass(found, Operator)):
+        raise InputError(f"{path} is no evenflow.sql.Operator")
+    return found
+
+
+class SqlRuntime:
+    """Opens tasks in a worker process: one DuckDB for all of them."""
+
+    def __init__(self) -> None:
+        self._engine = Engine()
+        self._programs: dict[str, Compiled] = {}
+        self._tables: dict[Any, Any] = {}
+
+    def open(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
+        """Return an empty task."""
+        program = self._programs.get(query.uid)
+        if program is None:
+            program = compiled(
+                query.form, query.name, query.text, registry, key=query.key, over=query.streams
+            )
+            self._programs[query.uid] = program
+        tables = {name: self._table(name, registry, ledger) for name in program.tables}
+        return program.open(self._engine, tables)
+
+    @contextmanager
+    def limit(self) -> Iterator[None]:
+        """Bound the time of a query's step: interrupt it, and if it hears nothing end the process.
+
+        The second is done by a thread of the interpreter's own, which no lock can hold up.
+        """
+        faulthandler.dump_traceback_later(HARD_SECONDS, exit=True, file=2)
+        try:
+            with self._engine.within(SOFT_SECONDS):
+                yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _table(self, name: str, registry: Registry, ledger: Ledger) -> Any:
+        ref = registry.tables[name].rows
+        if ref not in self._tables:
+            self._tables[ref] = unpack(read_part(ledger.store, ref))
+        return self._tables[ref]

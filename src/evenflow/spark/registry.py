@@ -1,0 +1,195 @@
+"""What is hosted: streams, reference tables and queries, as one versioned value.
+
+Every change makes a new version; the ledger says which version holds in which batch.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from evenflow.errors import InputError
+from evenflow.spark.bundle import Ref
+
+Keys = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """A stream's columns, its event-time column and how late a row may come.
+
+    A source's watermark is `delay_us` behind the latest row seen, a derived stream's behind the
+    watermark of the query that publishes it.
+    """
+
+    schema: pa.Schema
+    time: str
+    delay_us: int
+    derived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A reference table and where its rows stand."""
+
+    schema: pa.Schema
+    rows: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """A query as it was submitted; `uid` tells its lives under one name apart.
+
+    `form` is query, template or operator, `text` is SQL or where the operator's class is, `kind`
+    is what the compiler made of it.
+
+    `keys` says by which columns the rows of each stream are split over the workers;
+    None is a whole query, which lives on one worker. `inferred` is the key it could have.
+    """
+
+    name: str
+    uid: str
+    form: str
+    text: str
+    kind: str
+    streams: tuple[str, ...]
+    schema: pa.Schema
+    key: tuple[str, ...] | None = None
+    keys: Keys | None = None
+    inferred: Keys | None = None
+    publish: bool = False
+    pinned: bool = False
+    parameters: pa.Schema | None = None
+    subscription_key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Everything hosted in a batch; `past` are cancelled queries, whose results stay readable."""
+
+    version: int = 0
+    streams: Mapping[str, StreamSpec] = field(default_factory=dict)
+    tables: Mapping[str, TableSpec] = field(default_factory=dict)
+    queries: Mapping[str, Hosted] = field(default_factory=dict)
+    past: Mapping[str, Hosted] = field(default_factory=dict)
+
+    def with_query(self, query: Hosted, stream: StreamSpec | None = None) -> "Registry":
+        """Return the next version with one more query, and the stream it publishes."""
+        streams = {**self.streams, query.name: stream} if stream else self.streams
+        queries = {**self.queries, query.name: query}
+        past = {name: old for name, old in self.past.items() if name != query.name}
+        return replace(self, version=self.version + 1, streams=streams, queries=queries, past=past)
+
+    def without_query(self, name: str) -> "Registry":
+        """Return the next version without a query; refuse if others read what it publishes."""
+        if name not in self.queries:
+            raise InputError(f"there is no query {name!r}; there are {listed(self.queries)}")
+        readers = [q.name for q in self.queries.values() if name in q.streams and q.name != name]
+        if readers:
+            raise InputError(f"{name!r} is read by {listed(readers)}; cancel that first")
+        return replace(
+            self,
+            version=self.version + 1,
+            streams={k: v for k, v in self.streams.items() if k != name or not v.derived},
+            queries={k: v for k, v in self.queries.items() if k != name},
+            past={**self.past, name: self.queries[name]},
+        )
+
+    def readers(self, stream: str) -> list[Hosted]:
+        """Return the queries that read a stream, by name."""
+        found = (query for query in self.queries.values() if stream in query.streams)
+        return sorted(found, key=lambda query: query.name)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return a JSON value."""
+        return {
+            "version": self.version,
+            "streams": {
+                name: [_text(s.schema), s.time, s.delay_us, s.derived]
+                for name, s in self.streams.items()
+            },
+            "tables": {name: [_text(t.schema), list(t.rows)] for name, t in self.tables.items()},
+            "queries": {name: _query_record(query) for name, query in self.queries.items()},
+            "past": {name: _query_record(query) for name, query in self.past.items()},
+        }
+
+    @classmethod
+    def from_record(cls, record: Any) -> "Registry":
+        """Read back what `to_record` gave."""
+        streams = {
+            name: StreamSpec(_schema(text), time, delay_us, derived)
+            for name, (text, time, delay_us, derived) in record["streams"].items()
+        }
+        tables = {
+            name: TableSpec(_schema(text), Ref(*ref))
+            for name, (text, ref) in record["tables"].items()
+        }
+        queries = {name: _query(value) for name, value in record["queries"].items()}
+        past = {name: _query(value) for name, value in record["past"].items()}
+        return cls(record["version"], streams, tables, queries, past)
+
+
+def listed(names: Any) -> str:
+    """Name some things in a message.
+
+    >>> listed(["b", "a"]), listed([])
+    ('a, b', 'none')
+    """
+    return ", ".join(sorted(names)) or "none"
+
+
+def _query_record(query: Hosted) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "uid": query.uid,
+        "form": query.form,
+        "text": query.text,
+        "kind": query.kind,
+        "streams": list(query.streams),
+        "schema": _text(query.schema),
+        "key": None if query.key is None else list(query.key),
+        "keys": _lists(query.keys),
+        "inferred": _lists(query.inferred),
+        "publish": query.publish,
+        "pinned": query.pinned,
+        "parameters": None if query.parameters is None else _text(query.parameters),
+        "subscription_key": query.subscription_key,
+    }
+
+
+def _query(record: Any) -> Hosted:
+    key, parameters, by = record["key"], record["parameters"], record["subscription_key"]
+    return Hosted(
+        name=record["name"],
+        uid=record["uid"],
+        form=record["form"],
+        text=record["text"],
+        kind=record["kind"],
+        streams=tuple(record["streams"]),
+        schema=_schema(record["schema"]),
+        key=None if key is None else tuple(key),
+        keys=_tuples(record["keys"]),
+        inferred=_tuples(record["inferred"]),
+        publish=record["publish"],
+        pinned=record["pinned"],
+        parameters=None if parameters is None else _schema(parameters),
+        subscription_key=None if by is None else tuple(by),
+    )
+
+
+def _lists(keys: Keys | None) -> dict[str, list[str]] | None:
+    return None if keys is None else {name: list(columns) for name, columns in keys.items()}
+
+
+def _tuples(keys: Any) -> Keys | None:
+    return None if keys is None else {name: tuple(columns) for name, columns in keys.items()}
+
+
+def _text(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

@@ -1,0 +1,168 @@
+"""The router: every row of a stream to the workers that need it, as Arrow blobs.
+
+A worker gets a stream once, however many of its queries read it: all rows if a whole query
+there reads it, else the rows whose keys are routed to it. F(key) is the planners' own
+(`evenflow.model`), so what a plan says is what the router does.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.model.arrays import Workers
+from evenflow.spark.bundle import pack
+from evenflow.spark.ledger import Entry, Ledger
+from evenflow.spark.registry import Hosted, Registry, StreamSpec
+
+ENVELOPE = "slot int, kind string, name string, blob binary"
+NO_ENVELOPES = ("0 AS slot", "value AS kind", "value AS name", "CAST(value AS BINARY) AS blob")
+ROWS, POISON = "rows", "poison"
+_SCHEMA = pa.schema(
+    [("slot", pa.int32()), ("kind", pa.string()), ("name", pa.string()), ("blob", pa.binary())]
+)
+_CHUNK_BYTES = 8 << 20
+# 1900-01-01 and 2200-01-01: a time outside is a mistake, and would stop the watermark for good.
+_EARLIEST_US, _LATEST_US = -2_208_988_800_000_000, 7_258_118_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Rows split by key columns over a routing table."""
+
+    columns: tuple[str, ...]
+    table: RoutingTable
+    workers: int
+
+    def route(self, rows: pa.Table) -> Workers:
+        """Return the worker of each row."""
+        hashes = hash_keys(*(rows[column] for column in self.columns))
+        return self.table.route(hashes, self.workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Who needs a stream: workers that need every row, and splits for the keyed queries."""
+
+    whole: frozenset[int]
+    splits: tuple[Split, ...]
+
+    def exact(self, slot: int) -> bool:
+        """Tell whether what a worker gets is just the one split's share."""
+        return slot not in self.whole and len(self.splits) == 1
+
+
+def split_of(query: Hosted, stream: str, plan: Plan) -> Split:
+    """Return how a keyed query's rows of a stream are split."""
+    if query.keys is None:
+        raise ValueError(f"{query.name} is not keyed")
+    return Split(query.keys[stream], plan.tables[query.name], plan.workers)
+
+
+def demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> Demand:
+    """Return who needs a stream in a batch."""
+    whole: set[int] = set()
+    splits: dict[tuple[object, ...], Split] = {}
+    for query in registry.readers(stream):
+        if query.uid in entry.quarantined:
+            continue
+        if query.keys is None:
+            whole.add(plan.placement[query.name])
+        else:
+            split = split_of(query, stream, plan)
+            table = split.table
+            splits[split.columns, table.hashes.tobytes(), table.owners.tobytes()] = split
+    return Demand(frozenset(whole), tuple(splits.values()))
+
+
+def deal(rows: pa.Table, need: Demand) -> Iterator[tuple[int, pa.Table]]:
+    """Split rows by key over the workers that need a part of them."""
+    if not need.splits:
+        return
+    workers = need.splits[0].workers
+    routes = [split.route(rows) for split in need.splits]
+    if len(routes) == 1:
+        # Sixteen bits make NumPy sort by radix: one pass over the rows.
+        order = np.argsort(routes[0].astype(np.uint16), kind="stable")
+        dealt = rows.take(order)
+        ends = np.bincount(routes[0], minlength=workers).cumsum()
+        for slot in range(workers):
+            begin = int(ends[slot - 1]) if slot else 0
+            if slot not in need.whole and ends[slot] > begin:
+                yield slot, dealt.slice(begin, int(ends[slot]) - begin)
+        return
+    for slot in range(workers):
+        wanted = np.logical_or.reduce([route == slot for route in routes])
+        if slot not in need.whole and wanted.any():
+            yield slot, rows.filter(pa.array(wanted))
+
+
+def times_us(rows: pa.Table, spec: StreamSpec) -> pa.ChunkedArray:
+    """Return event times as microseconds."""
+    kind = rows.schema.field(spec.time).type
+    return rows[spec.time].cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+
+
+def set_aside(rows: pa.Table, spec: StreamSpec) -> tuple[pa.Table, pa.Table]:
+    """Return the rows whose event time can be used, and the others."""
+    times = times_us(rows, spec)
+    ends = pc.min_max(times)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if not times.null_count and (low is None or (low >= _EARLIEST_US and high < _LATEST_US)):
+        return rows, rows.slice(0, 0)
+    inside = pc.and_(pc.greater_equal(times, _EARLIEST_US), pc.less(times, _LATEST_US))
+    good = pc.fill_null(inside, False)
+    return rows.filter(good), rows.filter(pc.invert(good))
+
+
+def route_source(
+    ledger: Ledger, stream: str, batches: Iterable[pa.RecordBatch], batch: int
+) -> Iterator[pa.RecordBatch]:
+    """Turn a source's rows into envelopes."""
+    entry = ledger.entry(batch)
+    registry = ledger.registry(entry.registry)
+    need = demand(registry, ledger.plan(entry.plan), entry, stream)
+    spec = registry.streams[stream]
+    for chunk in _chunks(batches):
+        if need.whole or need.splits:
+            yield from _envelopes(stream, chunk.cast(spec.schema), spec, need)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gather small record batches, so that a blob is worth its envelope."""
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+            size += batch.nbytes
+        if size >= _CHUNK_BYTES:
+            yield pa.Table.from_batches(gathered).combine_chunks()
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered).combine_chunks()
+
+
+def _envelopes(
+    stream: str, rows: pa.Table, spec: StreamSpec, need: Demand
+) -> Iterator[pa.RecordBatch]:
+    good, poison = set_aside(rows, spec)
+    if poison.num_rows:
+        yield _envelope([0], POISON, stream, pack(poison))
+    if not good.num_rows:
+        return
+    whole = sorted(need.whole)
+    if whole:
+        yield _envelope(whole, ROWS, stream, pack(good))
+    for slot, share in deal(good, need):
+        yield _envelope([slot], ROWS, stream, pack(share))
+
+
+def _envelope(slots: list[int], kind: str, stream: str, blob: pa.Buffer) -> pa.RecordBatch:
+    number = len(slots)
+    values = (slots, [kind] * number, [stream] * number, [blob.to_pybytes()] * number)
+    arrays = [pa.array(v, field.type) for v, field in zip(values, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

@@ -1,0 +1,270 @@
+"""A running flow: the handle to submit, cancel, move, read and stop."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.spark import border
+from evenflow.spark.driver import Batch, Driver
+from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.spark.report import Report
+from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
+from evenflow.spark.submission import Key, Submission, columns, subscriptions
+from evenflow.spark.tasks import REPORT, Home, ReadParts, RouteSource, Work
+from evenflow.spark.worker import Runtime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_SETTINGS = {
+    # A chunk should be worth a blob, but not more than Arrow can hold.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
+    # The plan is fixed by hand: one partition is one worker.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+class Run:
+    """What `Flow.start` returns."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        driver: Driver,
+        sources: Mapping[str, "DataFrame"],
+        runtime: Callable[[], Runtime],
+    ) -> None:
+        self._spark, self._driver = spark, driver
+        self._sources, self._runtime = sources, runtime
+        self._query: StreamingQuery | None = None
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._stopped = threading.Event()
+
+    # Beginning and ending
+
+    def begin(self, trigger: str | None) -> None:
+        """Start Spark's query: every `trigger`, or once over all that is there."""
+        self._query = self._start(trigger)
+        if trigger is None:
+            self._thread = threading.Thread(target=self._drain, name="evenflow-drain", daemon=True)
+            self._thread.start()
+
+    def _drain(self) -> None:
+        """Go on until nothing is due: Spark fixes the ends of all sources at its start."""
+        begun = -1
+        try:
+            while self._query is not None:
+                self._query.awaitTermination()
+                head = self._driver.head().batch
+                if self._stopped.is_set() or head == begun or not self._driver.restless():
+                    return
+                begun, self._query = head, self._start(None)
+        except BaseException as error:  # handed to await_termination
+            self._error = error
+        finally:
+            self._driver.close()
+
+    def _start(self, trigger: str | None) -> "StreamingQuery":
+        with _settings(self._spark):
+            writer = (
+                self._frame()
+                .writeStream.foreachBatch(self._commit)
+                .option("checkpointLocation", f"{self._driver.store.uri}/spark")
+                .outputMode("append")
+            )
+            if trigger is None:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime=trigger).start()
+
+    def _frame(self) -> "DataFrame":
+        """Plan it: sources and exchange, routed, one partition a worker, one report a worker."""
+        root = self._driver.store.uri
+        home = Home(root, self._driver.identity)
+        # A file here makes Spark run a batch; there is nothing to read in it.
+        pulse = self._spark.readStream.text(f"{root}/pulse")
+        envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
+        for name in sorted(self._sources):
+            routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
+            envelopes = envelopes.union(routed)
+        dealt = envelopes.repartitionById(self._driver.workers, F.col("slot"))
+        return dealt.mapInArrow(Work(home, self._runtime), REPORT)
+
+    def _commit(self, frame: "DataFrame", batch: int) -> None:
+        self._driver.commit(
+            batch, lambda: [Report.from_json(row["report"]) for row in frame.collect()]
+        )
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the run ends; raise what ended it. False if `timeout` seconds pass first."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+            if self._error is not None:
+                raise self._error
+            return not self._thread.is_alive()
+        if self._query is None:
+            return True
+        if timeout is not None:
+            return bool(self._query.awaitTermination(int(timeout)))
+        self._query.awaitTermination()
+        return True
+
+    def stop(self) -> None:
+        """End after the batch under way is given up; the next start replays it."""
+        self._stopped.set()
+        if self._query is not None:
+            self._query.stop()
+        if self._thread is not None:
+            self._thread.join()
+        self._driver.close()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether batches are still run."""
+        if self._thread is not None:
+            return self._thread.is_alive()
+        return self._query is not None and self._query.isActive
+
+    # What takes effect at a batch border
+
+    def submit(
+        self,
+        name: str,
+        sql: str,
+        *,
+        key: Key | None = None,
+        publish: bool = False,
+        worker: int | None = None,
+    ) -> Hosted:
+        """Host one more query from a batch border on; refused at once if it cannot run."""
+        return self._submit(Submission("query", name, sql, columns(key), publish, worker))
+
+    def submit_template(
+        self,
+        name: str,
+        sql: str,
+        *,
+        key: Key | None = None,
+        publish: bool = False,
+        worker: int | None = None,
+    ) -> Hosted:
+        """Host one more template from a batch border on."""
+        return self._submit(Submission("template", name, sql, columns(key), publish, worker))
+
+    def _submit(self, submission: Submission) -> Hosted:
+        return self._driver.ask(submission).queries[submission.name]
+
+    def subscribe(self, name: str, rows: Any) -> None:
+        """Subscribe to a template from a batch border on; a known name takes the new parameters."""
+        self._driver.subscribe(name, subscriptions(self._template(name), rows), begin=True)
+
+    def unsubscribe(self, name: str, names: Iterable[str]) -> None:
+        """End subscriptions at a batch border; unknown names are ignored."""
+        self._template(name)
+        rows = pa.table({"subscription": pa.array(list(names), pa.string())})
+        self._driver.subscribe(name, rows, begin=False)
+
+    def _template(self, name: str) -> Hosted:
+        queries = self._driver.upcoming()[0].queries
+        if name not in queries:
+            raise InputError(f"there is no template {name!r}; there are {listed(queries)}")
+        return queries[name]
+
+    def cancel(self, name: str) -> None:
+        """End a query at a batch border; its results so far stay readable under its name."""
+
+        def change(registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
+            return registry.without_query(name), border.remove(plan, name)
+
+        self._driver.ask(change)
+
+    def apply(self, plan: Plan) -> None:
+        """Follow a plan: state moves at batch borders; what the plan leaves out stays."""
+        self._driver.ask_plan(plan)
+
+    # What can be seen
+
+    @property
+    def queries(self) -> Mapping[str, Hosted]:
+        """The queries hosted in the next batch."""
+        head = self._driver.head()
+        return self._driver.ledger.registry(head.registry).queries
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the next batch."""
+        return self._driver.ledger.plan(self._driver.head().plan)
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """Statistics of the last batches of this run."""
+        return tuple(self._driver.history)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why plans were not followed: they no longer fitted what is hosted."""
+        return tuple(self._driver.refused)
+
+    @property
+    def quarantined(self) -> Mapping[str, str]:
+        """Queries that failed and why; cancel or resubmit them."""
+        named = {query.uid: name for name, query in self.queries.items()}
+        failed = self._driver.head().quarantined
+        return {named[uid]: reason for uid, reason in failed.items() if uid in named}
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Rows of each query that came behind its watermark and were dropped."""
+        named = {query.uid: name for name, query in self.queries.items()}
+        return {named[uid]: rows for uid, rows in self._driver.head().late.items() if uid in named}
+
+    @property
+    def watermarks(self) -> Mapping[str, int]:
+        """Watermark of each stream in microseconds."""
+        return self._driver.head().watermarks
+
+    def results(self, name: str) -> "DataFrame":
+        """Return everything committed of a query so far, each batch once."""
+        registry = self._driver.ledger.registry(self._driver.head().registry)
+        known = {**registry.past, **registry.queries}
+        if name not in known:
+            raise InputError(f"there is no query {name!r}; there are {listed(known)}")
+        return self._parts("results", known[name].uid, known[name].schema)
+
+    def poison(self, stream: str) -> "DataFrame":
+        """Return the rows of a stream that were set aside for a missing or absurd event time."""
+        head = self._driver.head()
+        streams = self._driver.ledger.registry(head.registry).streams
+        if stream not in streams:
+            raise InputError(f"there is no stream {stream!r}; there are {listed(streams)}")
+        return self._parts("poison", stream, streams[stream].schema)
+
+    def _parts(self, kind: str, name: str, schema: "pa.Schema") -> "DataFrame":
+        places: list[Any] = self._driver.committed(kind, name)
+        found = self._spark.createDataFrame(places, "file string, offset long, length long")
+        return found.mapInArrow(ReadParts(self._driver.store.uri), from_arrow_schema(schema))
+
+
+@contextmanager
+def _settings(spark: "SparkSession") -> Iterator[None]:
+    """Set what our query needs; Spark copies the settings when a query starts."""
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

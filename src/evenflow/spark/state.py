@@ -1,0 +1,179 @@
+"""A worker's state: tasks that live in the Python process, and the files they can be rebuilt from.
+
+A task writes only what is new, as immutable segments. The state of a worker after a batch is an
+index that names the segments of all its tasks; its place (a `Ref`) is what the ledger commits. A
+process that still holds just that state uses it as it is, any other one maps the segments.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from evenflow.model.arrays import Bools, Hashes
+from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
+from evenflow.spark.store import Store
+
+
+class Saved(Protocol):
+    """What `Task.save` gives: a manifest that names all live segments, and the new ones."""
+
+    @property
+    def manifest(self) -> bytes:
+        """JSON."""
+
+    @property
+    def segments(self) -> Mapping[str, pa.Table]:
+        """Those not handed out before."""
+
+
+class Output(Protocol):
+    """What `Task.step` gives."""
+
+    @property
+    def rows(self) -> pa.Table:
+        """Results."""
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Rows behind the watermark, by stream."""
+
+
+class Task(Protocol):
+    """The state of one query on one worker (`evenflow.sql` has the real ones)."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state."""
+
+    @property
+    def next_due_us(self) -> int | None:
+        """The watermark that brings results without new rows."""
+
+    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
+        """Take new rows in and return what they bring about."""
+
+    def save(self) -> Saved:
+        """Return what is new since the last save."""
+
+    def load(self, manifest: bytes, read: Callable[[str], pa.Table]) -> None:
+        """Rebuild a saved state."""
+
+    def release(self, select: Callable[[Hashes], Bools]) -> bytes | None:
+        """Take the state of some keys out."""
+
+    def release_all(self) -> bytes | None:
+        """Take the whole state out."""
+
+    def accept(self, blob: bytes) -> None:
+        """Take in what another task of the query released."""
+
+    def close(self) -> None:
+        """Give back what the task holds in the process."""
+
+
+@runtime_checkable
+class TemplateTask(Task, Protocol):
+    """The task of a template."""
+
+    def subscribe(self, rows: pa.Table) -> None:
+        """Begin subscriptions."""
+
+    def unsubscribe(self, names: pa.Array) -> None:
+        """End subscriptions."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """A task and what of it is on disk."""
+
+    task: Task
+    manifest: bytes = b""
+    segments: dict[str, Ref] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SlotState:
+    """All tasks of one worker, as of one committed index."""
+
+    index: Ref | None = None
+    tasks: dict[str, Kept] = field(default_factory=dict)
+
+    def save_task(self, uid: str, bundle: Bundle) -> None:
+        """Add what is new of one task to the bundle."""
+        kept = self.tasks[uid]
+        saved = kept.task.save()
+        known = dict(kept.segments)
+        known.update((name, bundle.add(pack(t))) for name, t in saved.segments.items())
+        kept.segments = named(saved.manifest, known)
+        kept.manifest = saved.manifest
+
+    def save_index(self, bundle: Bundle) -> None:
+        """Add the index that names everything: with it, the state is whole."""
+        record = {
+            uid: [kept.manifest.decode(), {name: list(ref) for name, ref in kept.segments.items()}]
+            for uid, kept in sorted(self.tasks.items())
+        }
+        self.index = bundle.add(json.dumps(record, separators=(",", ":")).encode())
+
+    def drop(self, uid: str) -> None:
+        """Forget a task."""
+        kept = self.tasks.pop(uid, None)
+        if kept is not None:
+            kept.task.close()
+
+    def live(self) -> tuple[str, ...]:
+        """Return the files this state needs."""
+        files = {ref.file for kept in self.tasks.values() for ref in kept.segments.values()}
+        if self.index is not None:
+            files.add(self.index.file)
+        return tuple(sorted(files))
+
+
+def load_state(
+    store: Store, index: Ref, open_task: Callable[[str], Task | None]
+) -> tuple[SlotState, dict[str, Exception]]:
+    """Rebuild a worker's state; what cannot be loaded is reported, the rest is there.
+
+    `open_task` gives an empty task, or None for a query that is no longer hosted.
+    """
+    state, broken = SlotState(index), {}
+    for uid, (manifest, segments) in json.loads(read_part(store, index).to_pybytes()).items():
+        refs = {name: Ref(*ref) for name, ref in segments.items()}
+        try:
+            task = open_task(uid)
+            if task is None:
+                continue
+            task.load(manifest.encode(), _reader(store, refs))
+        except Exception as error:
+            broken[uid] = error
+        else:
+            state.tasks[uid] = Kept(task, manifest.encode(), refs)
+    return state, broken
+
+
+def _reader(store: Store, refs: Mapping[str, Ref]) -> Callable[[str], pa.Table]:
+    return lambda name: unpack(read_part(store, refs[name]))
+
+
+def named(manifest: bytes, known: Mapping[str, Ref]) -> dict[str, Ref]:
+    """Return those of the known segments that a manifest names, wherever it names them.
+
+    >>> named(b'{"stores": [{"name": "a"}]}', {"a": Ref("f", 0, 1), "b": Ref("f", 1, 1)})
+    {'a': Ref(file='f', offset=0, length=1)}
+    """
+    found: dict[str, Ref] = {}
+
+    def walk(value: object) -> None:
+        if isinstance(value, str) and value in known:
+            found[value] = known[value]
+        elif isinstance(value, dict):
+            walk(list(value.values()))
+        elif isinstance(value, list):
+            for item in value:
+                walk(item)
+
+    walk(json.loads(manifest))
+    return found

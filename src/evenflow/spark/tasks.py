@@ -1,0 +1,119 @@
+"""What Spark runs in its Python processes: thin callables around router and worker."""
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from evenflow.spark.bundle import Ref, read_part, unpack
+from evenflow.spark.ledger import Ledger
+from evenflow.spark.router import route_source
+from evenflow.spark.store import Store
+from evenflow.spark.worker import Envelope, Process, Runtime
+
+REPORT = "report string"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A checkpoint: where it is, and which of those that may have been there."""
+
+    root: str
+    identity: str
+
+
+class RouteSource:
+    """mapInArrow over a source's rows."""
+
+    def __init__(self, home: Home, stream: str) -> None:
+        self.home, self.stream = home, stream
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Route one partition."""
+        return route_source(ledger_of(self.home), self.stream, batches, batch_id())
+
+
+class Work:
+    """mapInArrow over the envelopes of one worker: partition d is worker d."""
+
+    def __init__(self, home: Home, runtime: Callable[[], Runtime]) -> None:
+        self.home, self.runtime = home, runtime
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run one worker's batch and return its report."""
+        slot, attempt = context().partitionId(), context().attemptNumber()
+        process = process_of(self.home, self.runtime)
+        report = process.run(slot, batch_id(), _envelopes(batches, slot), attempt)
+        _settle()
+        yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
+
+
+class ReadParts:
+    """mapInArrow over places of results."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the rows that stand there."""
+        store = Store(self.root)
+        for places in batches:
+            for place in places.to_pylist():
+                ref = Ref(place["file"], place["offset"], place["length"])
+                yield from unpack(read_part(store, ref)).to_batches()
+
+
+_ledgers: dict[Home, Ledger] = {}
+_processes: dict[Home, Process] = {}
+
+
+def ledger_of(home: Home) -> Ledger:
+    """Return this process's view of a ledger, with the plans it has read."""
+    if home not in _ledgers:
+        for known in (_ledgers, _processes):
+            for old in [other for other in known if other.root == home.root]:
+                del known[old]
+        _ledgers[home] = Ledger(Store(home.root))
+    return _ledgers[home]
+
+
+def process_of(home: Home, runtime: Callable[[], Runtime]) -> Process:
+    """Return what this Python process keeps for a checkpoint."""
+    ledger = ledger_of(home)
+    if home not in _processes:
+        _processes[home] = Process(ledger, runtime())
+    return _processes[home]
+
+
+@cache
+def _settle() -> None:
+    """Let the collector skip what stays for good: Spark runs it after every task, in our time."""
+    gc.collect()
+    gc.freeze()
+
+
+def _envelopes(batches: Iterator[pa.RecordBatch], slot: int) -> Iterator[Envelope]:
+    for batch in batches:
+        for at, kind, name, blob in zip(*(column.to_pylist() for column in batch), strict=True):
+            if at != slot:
+                raise RuntimeError(f"a blob for worker {at} came to worker {slot}")
+            yield Envelope(kind, name, blob)
+
+
+def context() -> TaskContext:
+    """Return Spark's view of the running task."""
+    found = TaskContext.get()
+    if found is None:
+        raise RuntimeError("this runs only inside a Spark task")
+    return found
+
+
+def batch_id() -> int:
+    """Return the micro-batch that the running task belongs to."""
+    number = context().getLocalProperty("streaming.sql.batchId")
+    if number is None:
+        raise RuntimeError("this runs only inside a streaming query")
+    return int(number)

@@ -1,0 +1,327 @@
+"""A worker's batch: take in what was handed over, step every query, release what moves, save.
+
+The ledger entry of the batch decides everything, so that a second attempt does the same. A query
+that fails is left out and reported; the others go on.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.model import Move, Plan, moves
+from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
+from evenflow.spark.crash import crash_point
+from evenflow.spark.culprit import Care
+from evenflow.spark.ledger import Derived, Entry, HandOff, Ledger, Subscribing
+from evenflow.spark.registry import Hosted, Registry
+from evenflow.spark.report import QueryStats, Report
+from evenflow.spark.router import POISON, Split, deal, demand, split_of, times_us
+from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
+
+NO_WATERMARK = -(1 << 62)
+
+
+class Runtime(Protocol):
+    """Opens tasks; one of each process (`evenflow.spark.programs` has the real one)."""
+
+    def open(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
+        """Return an empty task of a query."""
+
+    def limit(self) -> AbstractContextManager[None]:
+        """Bound the time of what runs inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A blob of rows for this worker."""
+
+    kind: str
+    stream: str
+    blob: bytes
+
+
+class Process:
+    """What a Python process keeps between batches, for all workers that come to run in it."""
+
+    def __init__(self, ledger: Ledger, runtime: Runtime) -> None:
+        self.ledger = ledger
+        self.runtime = runtime
+        self.states: dict[int, SlotState] = {}
+
+    def run(self, slot: int, batch: int, envelopes: Iterable[Envelope], attempt: int = 0) -> Report:
+        """Run one worker's batch."""
+        began = time.thread_time()
+        care = Care(self.ledger.store, slot, batch, attempt)
+        work = _Batch(self, slot, self.ledger.entry(batch), care)
+        report = work.run(list(envelopes))
+        report.cpu_seconds = time.thread_time() - began
+        return report
+
+
+class _Batch:
+    def __init__(self, process: Process, slot: int, entry: Entry, care: Care) -> None:
+        self.process, self.slot, self.entry, self.care = process, slot, entry, care
+        self.ledger, self.store = process.ledger, process.ledger.store
+        self.registry = self.ledger.registry(entry.registry)
+        self.plan = self.ledger.plan(entry.plan)
+        self.by_uid = {query.uid: query for query in self.registry.queries.values()}
+        self.report = Report(slot)
+        self.changed: set[str] = set()
+        self.state = SlotState()
+        attempt = f"{entry.batch:012d}-{slot:05d}-{uuid.uuid4().hex[:12]}"
+        self.state_file = Bundle(f"state/{attempt}")
+        self.result_file = Bundle(f"results/data/{attempt}")
+        self.exchange_file = Bundle(f"exchange/{attempt}")
+
+    def run(self, envelopes: list[Envelope]) -> Report:
+        intake = [handoff for handoff in self.entry.intake if handoff.slot == self.slot]
+        derived = [derived for derived in self.entry.inbox if derived.slot == self.slot]
+        releasing, subscribing = self._releasing(), self._subscribing()
+        if not (envelopes or intake or derived or releasing or subscribing or self._is_due()):
+            self.report.idle = True
+            return self.report
+        # Nothing may be reused if this attempt dies half way, so the process forgets the state
+        # until it is whole again.
+        self._restore(self.process.states.pop(self.slot, None))
+        for uid in self.care.guilty:
+            self._failed(uid, RuntimeError("it ended the worker's process, by time or memory"))
+        for handoff in intake:
+            self._attempt(handoff.uid, partial(self._accept, handoff))
+        for change in subscribing:
+            self._attempt(change.uid, partial(self._subscribe, change))
+        inbox = self._unpack(envelopes, derived)
+        for query in self._hosted():
+            self._attempt(query.uid, partial(self._step, query, inbox))
+        for move in releasing:
+            query = self.registry.queries[move.query]
+            self._attempt(query.uid, partial(self._release, query, move.after))
+        self._save()
+        return self.report
+
+    # What there is to do
+
+    def _is_due(self) -> bool:
+        return any(
+            uid in self.by_uid and due <= watermark(self.by_uid[uid], self.entry)
+            for uid, due in self.entry.due.get(self.slot, {}).items()
+        )
+
+    def _hosted(self) -> Iterator[Hosted]:
+        for name in sorted(self.registry.queries):
+            query = self.registry.queries[name]
+            here = query.keys is not None or self.plan.placement[name] == self.slot
+            if here and query.uid not in self.entry.quarantined:
+                yield query
+
+    def _releasing(self) -> list[Move]:
+        """Return what goes to which worker at the end of this batch."""
+        if self.entry.next_plan is None:
+            return []
+        found = leaving(self.plan, self.ledger.plan(self.entry.next_plan), self.slot)
+        return [move for move in found if move.query in self.registry.queries]
+
+    def _subscribing(self) -> list[Subscribing]:
+        hosted = {query.uid for query in self._hosted()}
+        return [change for change in self.entry.subscribing if change.uid in hosted]
+
+    # The steps
+
+    def _restore(self, cached: SlotState | None) -> None:
+        index = self.entry.states.get(self.slot)
+        if index is None:
+            return
+        if cached is not None and cached.index == index:
+            gone = [uid for uid in cached.tasks if uid not in self.by_uid]
+            for uid in (*gone, *self.entry.quarantined):
+                cached.drop(uid)
+            self.state = cached
+            return
+        if cached is not None:
+            for uid in list(cached.tasks):
+                cached.drop(uid)
+        self.state, broken = load_state(self.store, index, self._open)
+        for uid, error in broken.items():
+            self._failed(uid, error)
+
+    def _open(self, uid: str) -> Task | None:
+        query = self.by_uid.get(uid)
+        if query is None or uid in self.entry.quarantined:
+            return None
+        return self.process.runtime.open(query, self.registry, self.ledger)
+
+    def _task(self, uid: str) -> Task:
+        kept = self.state.tasks.get(uid)
+        if kept is None:
+            query = self.by_uid[uid]
+            kept = Kept(self.process.runtime.open(query, self.registry, self.ledger))
+            self.state.tasks[uid] = kept
+        self.changed.add(uid)
+        return kept.task
+
+    def _unpack(self, envelopes: list[Envelope], derived: list[Derived]) -> dict[str, pa.Table]:
+        """Put the blobs of each stream together, in an order that does not depend on arrival."""
+        blobs: dict[str, list[bytes]] = {}
+        for envelope in envelopes:
+            if envelope.kind == POISON:
+                self._poison(envelope)
+            else:
+                blobs.setdefault(envelope.stream, []).append(envelope.blob)
+                shipped = self.report.shipped
+                shipped[envelope.stream] = shipped.get(envelope.stream, 0) + len(envelope.blob)
+        inbox = {}
+        for stream, parts in sorted(blobs.items()):
+            rows = pa.concat_tables([unpack(part) for part in sorted(parts)])
+            inbox[stream] = rows
+            latest = pc.max(times_us(rows, self.registry.streams[stream])).as_py()
+            self.report.seen_us[stream] = latest
+        return inbox | self._derived(derived)
+
+    def _derived(self, derived: list[Derived]) -> dict[str, pa.Table]:
+        parts: dict[str, list[pa.Table]] = {}
+        for one in derived:
+            if one.uid in self.by_uid:
+                stream = self.by_uid[one.uid].name
+                parts.setdefault(stream, []).append(unpack(read_part(self.store, one.rows)))
+                shipped = self.report.shipped
+                shipped[stream] = shipped.get(stream, 0) + one.rows.length
+        return {stream: pa.concat_tables(tables) for stream, tables in sorted(parts.items())}
+
+    def _poison(self, envelope: Envelope) -> None:
+        rows = unpack(envelope.blob)
+        self.report.poison[envelope.stream] = (self.result_file.add(pack(rows)), rows.num_rows)
+
+    def _step(self, query: Hosted, inbox: dict[str, pa.Table]) -> None:
+        rows = {stream: self._share(query, stream, inbox) for stream in query.streams}
+        number = sum(table.num_rows for table in rows.values())
+        kept = self.state.tasks.get(query.uid)
+        mark = watermark(query, self.entry)
+        due = (
+            kept is not None and kept.task.next_due_us is not None and kept.task.next_due_us <= mark
+        )
+        if not number and not due:
+            return
+        began = time.thread_time()
+        task = self._task(query.uid)
+        output = task.step(rows, mark)
+        late = {stream: count for stream, count in output.late.items() if count}
+        self.report.queries[query.uid] = QueryStats(
+            number, output.rows.num_rows, time.thread_time() - began, task.state_bytes, late
+        )
+        if output.rows.num_rows:
+            part = self.result_file.add(pack(output.rows, compress=True))
+            self.report.results[query.uid] = (part, output.rows.num_rows)
+            if query.publish:
+                self._publish(query, output.rows, part)
+
+    def _publish(self, query: Hosted, rows: pa.Table, part: Ref) -> None:
+        """Address derived rows by the plan of the next batch, which is known by now."""
+        number = self.entry.plan if self.entry.next_plan is None else self.entry.next_plan
+        need = demand(self.registry, self.ledger.plan(number), self.entry, query.name)
+        published = self.report.published
+        published += [(query.uid, slot, part) for slot in sorted(need.whole)]
+        published += [
+            (query.uid, slot, self.exchange_file.add(pack(share)))
+            for slot, share in deal(rows.combine_chunks(), need)
+        ]
+
+    def _share(self, query: Hosted, stream: str, inbox: dict[str, pa.Table]) -> pa.Table:
+        """Return the rows of a stream that are this query's on this worker."""
+        rows = inbox.get(stream)
+        if rows is None:
+            return self.registry.streams[stream].schema.empty_table()
+        if query.keys is None:
+            return rows
+        need = demand(self.registry, self.plan, self.entry, stream)
+        if need.exact(self.slot):
+            return rows
+        return rows.filter(pa.array(split_of(query, stream, self.plan).route(rows) == self.slot))
+
+    def _accept(self, handoff: HandOff) -> None:
+        self._task(handoff.uid).accept(read_part(self.store, handoff.state).to_pybytes())
+
+    def _subscribe(self, change: Subscribing) -> None:
+        """Begin or end subscriptions; a keyed template's are split as its rows are."""
+        query, task = self.by_uid[change.uid], self._task(change.uid)
+        if not isinstance(task, TemplateTask):
+            raise TypeError(f"{query.name} is no template")
+        rows = unpack(read_part(self.store, change.rows))
+        # One that begins again with other parameters may have lived on another worker.
+        task.unsubscribe(rows["subscription"])
+        if not change.begin:
+            return
+        if query.subscription_key is not None:
+            table = self.plan.tables[query.name]
+            split = Split(query.subscription_key, table, self.plan.workers)
+            rows = rows.filter(pa.array(split.route(rows) == self.slot))
+        task.subscribe(rows)
+
+    def _release(self, query: Hosted, target: int) -> None:
+        if query.uid not in self.state.tasks or self.entry.next_plan is None:
+            return
+        if query.keys is None:
+            blob = self.state.tasks[query.uid].task.release_all()
+            self.state.drop(query.uid)
+            self.changed.discard(query.uid)
+        else:
+            following = self.ledger.plan(self.entry.next_plan)
+            table = following.tables[query.name]
+            task = self._task(query.uid)
+            blob = task.release(lambda h: table.route(h, following.workers) == target)
+        if blob is not None:
+            self.report.handoffs.append((query.uid, target, self.exchange_file.add(blob)))
+
+    def _save(self) -> None:
+        for uid in sorted(self.changed):
+            self._attempt(uid, partial(self.state.save_task, uid, self.state_file))
+        self.state.save_index(self.state_file)
+        crash_point("worker.before_write")
+        for bundle in (self.state_file, self.result_file, self.exchange_file):
+            bundle.write(self.store)
+        crash_point("worker.after_write")
+        tasks = self.state.tasks
+        self.report.state = self.state.index
+        self.report.live = self.state.live()
+        self.report.due = {
+            uid: kept.task.next_due_us
+            for uid, kept in sorted(tasks.items())
+            if kept.task.next_due_us is not None
+        }
+        self.process.states[self.slot] = self.state
+
+    # One query's failure is only its own
+
+    def _attempt(self, uid: str, action: Callable[[], None]) -> None:
+        if uid not in self.by_uid or uid in self.report.failed or uid in self.entry.quarantined:
+            return
+        self.care.note(uid)
+        try:
+            with self.process.runtime.limit():
+                action()
+        except Exception as error:  # untrusted code may raise anything
+            self._failed(uid, error)
+        self.care.note("")
+
+    def _failed(self, uid: str, error: Exception) -> None:
+        self.report.failed[uid] = f"{type(error).__name__}: {error}"
+        self.report.results.pop(uid, None)
+        self.report.published = [sent for sent in self.report.published if sent[0] != uid]
+        self.state.drop(uid)
+        self.changed.discard(uid)
+
+
+def watermark(query: Hosted, entry: Entry) -> int:
+    """Return a query's watermark: that of its slowest stream."""
+    return min(entry.watermarks.get(stream, NO_WATERMARK) for stream in query.streams)
+
+
+def leaving(before: Plan, after: Plan, slot: int) -> list[Move]:
+    """Return one move for each query and worker that something goes to from this worker."""
+    found = {(move.query, move.after) for move in moves(before, after) if move.before == slot}
+    return [Move(query, slot, target) for query, target in sorted(found)]

@@ -1,0 +1,63 @@
+"""A program that tests start and kill: run over what is there, moving state on the way.
+
+Usage: python -m tests.spark.crashing FOLDER MASTER
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+from tests.spark.harness import Play, rows_of, session
+
+from evenflow.model import Plan, RoutingTable, hash_keys
+
+WORKERS = 3
+SYMBOLS = hash_keys(pa.array(["a", "b", "c", "d", "e'", None], pa.string()))
+QUERIES = {
+    "dear": ("SELECT ts, symbol, price FROM trades WHERE price > 50", None, True),
+    "sums": (
+        """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+        "symbol",
+        False,
+    ),
+    "pairs": (
+        """SELECT a.symbol, a.ts AS t1, b.ts AS t2, a.qty FROM trades a JOIN trades b
+        ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 8 SECONDS""",
+        "symbol",
+        False,
+    ),
+    "derived": (
+        """SELECT window.start AS s, max(price) AS top FROM dear
+        GROUP BY window(ts, '10 seconds')""",
+        None,
+        False,
+    ),
+}
+
+
+def plan_after(batch: int) -> Plan | None:
+    """Move everything at every second border, for a while."""
+    if batch % 2 or batch > 8:
+        return None
+    owners = [(batch // 2 + at) % WORKERS for at in range(len(SYMBOLS))]
+    table = RoutingTable.of(SYMBOLS, owners)
+    placement = {"dear": batch // 2 % WORKERS, "derived": (batch // 2 + 1) % WORKERS}
+    return Plan(WORKERS, placement, {"sums": table, "pairs": table})
+
+
+def main(folder: Path, master: str) -> None:
+    play = Play(session(master), folder, WORKERS)
+    flow = play.flow()
+    for name, (sql, key, publish) in QUERIES.items():
+        flow.query(name, sql, key=key, publish=publish)
+    run = flow.start(available_now=True, controller=lambda batch: plan_after(batch.number))
+    run.await_termination()
+    found = {name: sorted(map(str, rows_of(run.results(name)).elements())) for name in QUERIES}
+    found["quarantined"] = sorted(run.quarantined)
+    (folder / "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,126 @@
+"""The runtime without Spark: the same router, workers and driver, called one after the other.
+
+Python processes come and go as Spark's do: a worker's batch runs in any of several, attempts are
+thrown away and repeated, all processes may be forgotten at a border.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from evenflow.model import Plan
+from evenflow.spark.bundle import Ref, read_part, unpack
+from evenflow.spark.driver import Driver
+from evenflow.spark.ledger import Ledger
+from evenflow.spark.programs import SqlRuntime
+from evenflow.spark.registry import Registry, StreamSpec, TableSpec
+from evenflow.spark.report import Report
+from evenflow.spark.router import route_source
+from evenflow.spark.store import Store
+from evenflow.spark.submission import Submission
+from evenflow.spark.worker import Envelope, Process
+
+_RUNTIME: list[SqlRuntime] = []
+
+
+def runtime() -> SqlRuntime:
+    """One DuckDB for all tests: opening one takes longer than a batch."""
+    if not _RUNTIME:
+        _RUNTIME.append(SqlRuntime())
+    return _RUNTIME[0]
+
+
+class Local:
+    """A flow in this process."""
+
+    def __init__(
+        self,
+        folder: Path,
+        streams: Mapping[str, StreamSpec],
+        submissions: list[Submission],
+        *,
+        workers: int = 3,
+        tables: Mapping[str, TableSpec] | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.store = Store(str(folder))
+        self.workers = workers
+        self.chance = chance
+        registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
+        for submission in submissions:
+            registry, plan = submission(registry, plan)
+        self.driver = Driver(self.store, workers)
+        assert self.driver.open(registry, plan, "test")
+        self.processes: list[Process] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Start new Python processes."""
+        for query in runtime()._programs.copy():
+            runtime()._programs.pop(query)
+        self.processes = [Process(Ledger(self.store), runtime()) for _ in range(2)]
+
+    def reopen(self) -> None:
+        """Be killed and started again."""
+        self.driver.close()
+        registry, plan = self.driver.upcoming()
+        self.driver = Driver(self.store, self.workers)
+        assert not self.driver.open(registry, plan, "test")
+        self.forget()
+
+    def batch(self, rows: Mapping[str, pa.Table] | None = None) -> list[Report]:
+        """Run a batch over new rows of the sources."""
+        number = self.driver.head().batch
+        # Spark notes where a batch ends before it runs it.
+        self.store.write(f"spark/offsets/{number}", [])
+        reports: list[Report] = []
+
+        def collect() -> list[Report]:
+            reports.extend(self.work(number, rows or {}))
+            return reports
+
+        self.driver.commit(number, collect)
+        if self.chance is not None and self.chance.random() < 0.2:
+            self.forget()
+        return reports
+
+    def work(self, number: int, rows: Mapping[str, pa.Table], attempt: int = 0) -> list[Report]:
+        envelopes: dict[int, list[Envelope]] = {}
+        for stream, table in sorted(rows.items()):
+            for batch in route_source(self.driver.ledger, stream, table.to_batches(), number):
+                for row in batch.to_pylist():
+                    envelope = Envelope(row["kind"], row["name"], row["blob"])
+                    envelopes.setdefault(row["slot"], []).append(envelope)
+        reports = []
+        for slot in range(self.workers):
+            mine = envelopes.get(slot, [])
+            if self.chance is not None and self.chance.random() < 0.3:
+                self.process().run(slot, number, mine)  # an attempt that does not count
+            report = self.process().run(slot, number, mine, attempt)
+            reports.append(Report.from_json(report.to_json()))
+        return reports
+
+    def process(self) -> Process:
+        return self.processes[0] if self.chance is None else self.chance.choice(self.processes)
+
+    def rest(self) -> int:
+        """Run batches without rows until nothing is due."""
+        count = 0
+        while self.driver.restless():
+            self.batch()
+            count += 1
+            assert count < 50, "the flow does not come to rest"
+        return count
+
+    def results(self, name: str) -> Counter[Any]:
+        query = self.driver.ledger.registry(self.driver.head().registry).queries[name]
+        found: Counter[Any] = Counter()
+        for place in self.driver.committed("results", query.uid):
+            table = unpack(read_part(self.store, Ref(*place)))
+            assert table.schema == query.schema
+            found.update(tuple(row.values()) for row in table.to_pylist())
+        return found

@@ -1,0 +1,25 @@
+"""A Python operator that counts rows by symbol: each batch it gives the counts that changed."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.sql import Operator
+
+COUNTS = pa.schema([("symbol", pa.string()), ("n", pa.int64())])
+
+
+class Counter(Operator):
+    schema = COUNTS
+    state = COUNTS
+
+    def step(
+        self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
+    ) -> tuple[pa.Table, pa.Table]:
+        seen = rows["trades"].select(["symbol"])
+        new = seen.append_column("n", pa.array([1] * len(seen), pa.int64())).cast(COUNTS)
+        summed = pa.concat_tables([state, new]).group_by("symbol").aggregate([("n", "sum")])
+        after = pa.table([summed["symbol"], summed["n_sum"]], schema=COUNTS)
+        changed = pc.is_in(after["symbol"], value_set=seen["symbol"].combine_chunks())
+        return after.filter(changed), after

@@ -1,0 +1,144 @@
+"""Killed at any step of a move, a run ends with the rows that Spark's batch SQL gives."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.crashing import QUERIES
+from tests.spark.harness import BEGIN_US, SECOND, batch_rows, cut, trades, write_batches
+from tests.spark.local import Local
+from tests.spark.test_worker import NAMES, STREAMS, SUBMISSIONS, any_plan, last_row
+
+from evenflow.spark import crash
+
+ROOT = Path(__file__).parents[2]
+POINTS = (
+    "worker.before_write",
+    "worker.after_write",
+    "driver.collected",
+    "driver.plan",
+    "driver.results",
+    "driver.pulse",
+    "driver.ledger",
+)
+
+
+class Killed(BaseException):
+    """Nothing of ours may catch it, as nothing catches SIGKILL."""
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_each_step_changes_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The driver and all processes die at the point, in each batch of moves once."""
+    rng = np.random.default_rng(3)
+    batches = [*cut(rng, trades(rng, 80), 5), last_row()]
+    plans = [any_plan(random.Random(at), 3) for at in range(len(batches))]  # noqa: S311
+
+    armed = [False]
+
+    def play(folder: Path, *, crashing: bool) -> Local:
+        armed[0] = crashing
+        local = Local(folder, STREAMS, SUBMISSIONS)
+        for rows, plan in zip(batches, plans, strict=True):
+            number = local.driver.head().batch
+            while local.driver.head().batch == number:
+                local.driver.ask_plan(plan)
+                try:
+                    local.batch({"trades": rows})
+                except Killed:
+                    local.reopen()
+            armed[0] = crashing
+        armed[0] = False
+        local.rest()
+        return local
+
+    def maybe(name: str) -> None:
+        if name == point and armed[0]:
+            armed[0] = False
+            raise Killed
+
+    for module in ("driver", "worker"):
+        monkeypatch.setattr(f"evenflow.spark.{module}.crash_point", maybe)
+    calm = play(tmp_path / "calm", crashing=False)
+    wild = play(tmp_path / "wild", crashing=True)
+    for name in NAMES:
+        assert wild.results(name) == calm.results(name), name
+
+
+def test_a_crash_point_kills(tmp_path: Path) -> None:
+    code = f"from {crash.__name__} import crash_point as c; [c('here') for _ in range(3)]"
+    mark = tmp_path / "mark"
+    environment = {**os.environ, "EVENFLOW_CRASH": "here:2", "EVENFLOW_CRASH_MARK": str(mark)}
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, env=environment, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run(run, env=environment, check=False).returncode == 0
+
+
+def lay(folder: Path) -> pa.Table:
+    rng = np.random.default_rng(5)
+    rows = trades(rng, 120)
+    late = pa.array([BEGIN_US + 3600 * SECOND]).cast(rows.schema.field("ts").type)
+    last = rows.slice(0, 1).set_column(0, "ts", late)
+    write_batches(folder / "trades", [*cut(rng, rows, 5), last])
+    return pa.concat_tables([rows, last])
+
+
+def start(folder: Path, point: str = "", master: str = "local[2,4]") -> int:
+    """Run the program; when it dies, its JVM goes too, as if the machine had lost power."""
+    environment = {
+        **os.environ,
+        "EVENFLOW_CRASH": point,
+        "EVENFLOW_CRASH_MARK": str(folder / f"mark-{point.partition(':')[0]}"),
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "tests.spark.crashing", str(folder), master]
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            return process.wait(timeout=200)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def check(spark: SparkSession, folder: Path, rows: pa.Table) -> None:
+    found = json.loads((folder / "found.json").read_text())
+    assert found["quarantined"] == []
+    dear = batch_rows(spark, QUERIES["dear"][0], {"trades": rows})
+    spark.sql(QUERIES["dear"][0]).createOrReplaceTempView("dear")
+    assert dear
+    for name, (sql, _, _) in QUERIES.items():
+        expected = batch_rows(spark, sql, {})
+        if name in ("sums", "derived"):  # the last row's windows stay open
+            last = max(row[0] for row in expected)
+            expected = type(expected)({r: n for r, n in expected.items() if r[0] < last})
+        assert found[name] == sorted(map(str, expected.elements())), name
+
+
+@pytest.mark.slow
+def test_the_driver_killed_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
+    rows = lay(tmp_path)
+    for point in ("driver.plan:1", "driver.ledger:1", "driver.collected:2"):
+        assert start(tmp_path, point) == -signal.SIGKILL, f"{point} was not reached"
+    assert start(tmp_path, "worker.after_write:2") == 0
+    assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"
+    check(spark, tmp_path, rows)
+
+
+@pytest.mark.slow
+def test_separate_executors_and_a_killed_python_worker(spark: SparkSession, tmp_path: Path) -> None:
+    rows = lay(tmp_path)
+    assert start(tmp_path, "worker.before_write:2", "local-cluster[2,1,1024]") == 0
+    assert (tmp_path / "mark-worker.before_write").exists(), "no Python worker was killed"
+    check(spark, tmp_path, rows)

@@ -1,0 +1,219 @@
+"""The public API on Spark: refusals, live changes, restarts, routing as the planners do."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from tests.spark.harness import Play, rows_of, trades, write_batches
+
+import evenflow
+from evenflow.errors import InputError
+from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.spark.opening import check_meta
+from evenflow.spark.store import Store
+
+DEAR = "SELECT ts, symbol, price FROM trades WHERE price > 50"
+
+
+@pytest.fixture
+def play(spark: SparkSession, tmp_path: Path) -> Play:
+    write_batches(tmp_path / "trades", [trades(np.random.default_rng(1), 20)])
+    return Play(spark, tmp_path, workers=2)
+
+
+Declare = Callable[[evenflow.Flow, SparkSession], Any]
+REFUSED: list[tuple[str, Declare, str]] = [
+    (
+        "static source",
+        lambda f, s: f.source("x", s.range(1), time="id", watermark="1 second"),
+        "use table",
+    ),
+    (
+        "streaming table",
+        lambda f, s: f.table("x", s.readStream.format("rate").load()),
+        "use source",
+    ),
+    (
+        "time column",
+        lambda f, s: f.source(
+            "x", s.readStream.format("rate").load(), time="value", watermark="1 second"
+        ),
+        "TIMESTAMP column",
+    ),
+    (
+        "watermark",
+        lambda f, s: f.source(
+            "x", s.readStream.format("rate").load(), time="timestamp", watermark="soon"
+        ),
+        "no duration",
+    ),
+    (
+        "unit",
+        lambda f, s: f.source(
+            "x", s.readStream.format("rate").load(), time="timestamp", watermark="1 moon"
+        ),
+        "unit 'moon'",
+    ),
+    ("taken", lambda f, s: f.query("trades", DEAR), "'trades' is taken"),
+    ("bad name", lambda f, s: f.query("a b", DEAR), "cannot name"),
+    ("unknown stream", lambda f, s: f.query("q", "SELECT * FROM nothing"), "nothing"),
+    ("loop", lambda f, s: f.query("q", "SELECT ts FROM q", publish=True), "q"),
+    (
+        "unbounded",
+        lambda f, s: f.query("q", "SELECT symbol, count(*) AS n FROM trades GROUP BY symbol"),
+        "window",
+    ),
+    (
+        "no time",
+        lambda f, s: f.query("q", "SELECT symbol FROM trades", publish=True),
+        "event-time column",
+    ),
+    ("wrong key", lambda f, s: f.query("q", DEAR, key="nothing"), "nothing"),
+    ("empty key", lambda f, s: f.query("q", DEAR, key=[]), "at least one column"),
+    ("no worker", lambda f, s: f.query("q", DEAR, worker=7), "worker 7"),
+    (
+        "keyed and pinned",
+        lambda f, s: f.query("q", DEAR, key="symbol", worker=0),
+        "leave worker out",
+    ),
+    ("no template", lambda f, s: f.subscribe("nothing", []), "no template 'nothing'"),
+    ("trigger", lambda f, s: f.start("often"), "no duration"),
+]
+
+
+@pytest.mark.parametrize(("declare", "said"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
+def test_what_cannot_be_is_refused_with_a_reason(
+    spark: SparkSession, play: Play, declare: Declare, said: str
+) -> None:
+    with pytest.raises(InputError, match=said) as refusal:
+        declare(play.flow(), spark)
+    assert "\n" not in str(refusal.value)
+
+
+def test_subscriptions_are_checked(play: Play) -> None:
+    flow = play.flow()
+    flow.query("dear", DEAR)
+    flow.template("limit", "SELECT ts FROM trades WHERE symbol = :symbol AND price > :limit")
+    for rows, said in (
+        ({"subscription": "a", "symbol": "a"}, "lacks limit"),
+        ([{"subscription": None, "symbol": "a", "limit": 1.0}], "no name"),
+        ([{"subscription": "a", "symbol": "a", "limit": 1.0}] * 2, "one name"),
+        ([{"subscription": "a", "symbol": "a", "limit": "much"}], "wrong type"),
+    ):
+        with pytest.raises(InputError, match=said):
+            flow.subscribe("limit", rows)
+    with pytest.raises(InputError, match="no template"):
+        flow.subscribe("dear", [])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"format": 1, "workers": 8, "engine": "e"}, "made with 8 workers, not 4.*workers=8"),
+        ({"format": 1, "workers": 4, "engine": "old"}, "made with engine old, this is e"),
+        ({"format": 0, "workers": 4, "engine": "e"}, "made with format 0"),
+    ],
+)
+def test_a_checkpoint_of_another_set_up_is_refused(found: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check_meta(found, {"format": 1, "workers": 4, "engine": "e"}, "file:///x")
+
+
+def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
+    flow = play.flow()
+    flow.query("dear", DEAR)
+    first = rows_of(play.run(flow).results("dear"))
+    more = trades(np.random.default_rng(2), 20)
+    write_batches(play.folder / "trades", [more], first=1)
+    play.checkpoint = (play.folder / "checkpoint").as_uri()  # the same place, as a URI
+    again = play.flow()
+    again.query("dear", DEAR)
+    run = play.run(again)
+    expensive = sum(price > 50 for price in more["price"].to_pylist())
+    assert rows_of(run.results("dear")).total() == first.total() + expensive
+
+    other = play.flow()
+    other.query("dear", DEAR + " AND qty > 0")
+    with pytest.raises(InputError, match="runs in the checkpoint with other words"):
+        other.start(available_now=True)
+    fewer = Play(play.spark, play.folder, workers=3).flow()
+    with pytest.raises(InputError, match="made with 2 workers, not 3"):
+        fewer.start(available_now=True)
+    store = Store(play.checkpoint)
+    entry = sorted(store.names("ledger"))[-1]
+    assert store.local is not None
+    path = store.local / "ledger" / entry
+    path.write_bytes(path.read_bytes().replace(b'"batch"', b'"bitch"'))
+    with pytest.raises(InputError, match="checksum does not match"):
+        again.start(available_now=True)
+
+
+def test_queries_come_and_go_while_it_runs(play: Play) -> None:
+    flow = play.flow()
+    flow.query("dear", DEAR)
+    flow.template("limit", "SELECT ts, price FROM trades WHERE symbol = :symbol")
+    flow.subscribe("limit", {"subscription": "all a", "symbol": "a"})
+    run = flow.start(trigger="100 milliseconds")
+    try:
+        _until(lambda: run.watermarks.get("trades") is not None, run)
+        with pytest.raises(InputError, match="in use by another run"):
+            play.flow().start()
+        run.submit("cheap", "SELECT ts, symbol FROM trades WHERE price <= 50", key="symbol")
+        run.subscribe("limit", [{"subscription": "all b", "symbol": "b"}])
+        run.submit("bad", "SELECT ts, CAST(symbol AS INT) AS x FROM trades", worker=1)
+        run.cancel("dear")
+        _until(lambda: "cheap" in run.queries and "dear" not in run.queries, run)
+        table = RoutingTable.of(hash_keys(pa.array(["a", "b"])), [0, 0])
+        run.apply(Plan(2, {"limit": 1}, {"cheap": table}))
+        _until(lambda: run.plan.placement["limit"] == 1 and len(run.plan.tables["cheap"]) == 2, run)
+        more = trades(np.random.default_rng(2), 40)
+        write_batches(play.folder / "trades", [more], first=1)
+        _until(lambda: run.results("cheap").count() > 0 and "bad" in run.quarantined, run)
+    finally:
+        run.stop()
+    rows = more.to_pylist()
+    assert run.results("cheap").count() == sum(row["price"] <= 50 for row in rows)
+    # "all a" was there from the first batch on, "all b" only for the second.
+    both = rows_of(run.results("limit").groupBy("subscription").count())
+    first = trades(np.random.default_rng(1), 20).to_pylist()
+    assert both == {
+        ("all a", sum(row["symbol"] == "a" for row in (*first, *rows))): 1,
+        ("all b", sum(row["symbol"] == "b" for row in rows)): 1,
+    }
+    assert "not a whole number" in run.quarantined["bad"]
+    assert run.results("dear").count() == sum(row["price"] > 50 for row in first)
+    with pytest.raises(InputError, match="no query 'nothing'; there are bad, cheap, dear, limit"):
+        run.results("nothing")
+
+
+def _until(done: Callable[[], bool], run: evenflow.Run, seconds: float = 120) -> None:
+    """Wait on what is committed, never on the clock alone."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert run.is_active, "the run ended"
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.2)
+
+
+def test_spark_hashes_and_routes_as_the_planners_do(spark: SparkSession) -> None:
+    texts = pa.array(["IBM", "", "ä" * 40, None, "x" * 33])
+    numbers = pa.array([7, -1, 2**62, 0, None], pa.int64())
+    frame = spark.createDataFrame(pa.table({"t": texts, "n": numbers})).coalesce(1)
+    found = frame.select(F.xxhash64("t"), F.xxhash64("n"), F.xxhash64("t", "n")).collect()
+    for at, columns in enumerate([(texts,), (numbers,), (texts, numbers)]):
+        assert [row[at] for row in found] == hash_keys(*columns).astype(np.int64).tolist()
+    table = RoutingTable.of(hash_keys(texts)[:2], [4, 4])
+
+    def route(batches: Any) -> Any:
+        for batch in batches:
+            routed = table.route(hash_keys(batch.column(0)), 5)
+            yield pa.RecordBatch.from_arrays([pa.array(routed)], names=["worker"])
+
+    there = [row.worker for row in frame.select("t").mapInArrow(route, "worker int").collect()]
+    assert there == table.route(hash_keys(texts), 5).tolist()

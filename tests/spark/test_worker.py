@@ -1,0 +1,287 @@
+"""Workers, moves and borders without Spark."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.spark.harness import BEGIN_US, SECOND, cut, trades
+from tests.spark.local import Local
+from tests.spark.operators import Counter
+
+from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.spark import border, worker
+from evenflow.spark.programs import path_of
+from evenflow.spark.registry import Hosted, StreamSpec
+from evenflow.spark.submission import Submission, subscriptions
+
+STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
+SUBMISSIONS = [
+    Submission(
+        "query", "dear", "SELECT ts, symbol, price FROM trades WHERE price > 50", None, True
+    ),
+    Submission(
+        "query",
+        "sums",
+        """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+        ("symbol",),
+        True,
+    ),
+    Submission(
+        "query",
+        "pairs",
+        """SELECT a.symbol, a.ts AS t1, b.ts AS t2, a.qty
+        FROM trades a JOIN trades b ON a.symbol = b.symbol
+        AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 8 SECONDS""",
+        ("symbol",),
+    ),
+    Submission(
+        "query",
+        "wide",
+        """SELECT window.start AS s, count(*) AS n
+        FROM trades GROUP BY window(ts, '20 seconds', '10 seconds')""",
+    ),
+    Submission(
+        "query",
+        "dearest",
+        """SELECT window.start AS s, symbol, max(price) AS top
+        FROM dear GROUP BY window(ts, '15 seconds'), symbol""",
+        ("symbol",),
+    ),
+    Submission("query", "busy", "SELECT s, symbol, n FROM sums WHERE n > 2"),
+]
+NAMES = [submission.name for submission in SUBMISSIONS]
+KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
+SYMBOLS = ["a", "b", "c", "d", "e'", None]
+
+
+def last_row() -> pa.Table:
+    """A row of another hour: the watermark passes all windows before it."""
+    row = trades(np.random.default_rng(0), 1)
+    late = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
+    return row.set_column(0, "ts", late)
+
+
+def any_plan(chance: random.Random, workers: int) -> Plan:
+    placement = {name: chance.randrange(workers) for name in NAMES if name not in KEYED}
+    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
+    owners = {name: [chance.randrange(workers) for _ in SYMBOLS] for name in KEYED}
+    return Plan(workers, placement, {n: RoutingTable.of(hashes, at) for n, at in owners.items()})
+
+
+def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) -> Local:
+    """Run the batches: in peace without a seed, else with moves, lost attempts, new processes."""
+    chance = None if seed is None else random.Random(seed)  # noqa: S311
+    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
+    for rows in [*batches, last_row()]:
+        if chance is not None and chance.random() < 0.6:
+            local.driver.ask_plan(any_plan(chance, workers))
+        local.batch({"trades": rows})
+    local.rest()
+    assert local.driver.head().quarantined == {}
+    assert local.driver.head().late == {}
+    return local
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 6), workers=st.integers(1, 5))
+def test_moves_lost_attempts_and_new_processes_change_no_result(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, workers: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    batches = cut(rng, trades(rng, 100), count)
+    calm = play(tmp_path_factory.mktemp("calm"), batches, 1, None)
+    wild = play(tmp_path_factory.mktemp("wild"), batches, workers, seed)
+    for name in NAMES:
+        assert wild.results(name) == calm.results(name), name
+        assert calm.results(name), f"{name} gave nothing: the test is empty"
+
+
+def test_a_moved_key_is_where_the_plan_says(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[1:2], workers=2)
+    rows = trades(np.random.default_rng(1), 40)
+    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
+    for owner in (0, 1, 0):
+        plan = Plan(2, {}, {"sums": RoutingTable.of(hashes, [owner] * len(SYMBOLS))})
+        local.driver.ask_plan(plan)
+        local.batch({"trades": rows})
+        released = local.batch()
+        assert all(target == owner for r in released for _, target, _ in r.handoffs)
+        stepped = local.batch({"trades": rows})
+        assert {r.slot for r in stepped if r.queries} == {owner}
+        assert sum(s.rows_in for r in stepped for s in r.queries.values()) == len(rows)
+
+
+def test_a_stream_is_delivered_once_to_each_worker_that_needs_it(tmp_path: Path) -> None:
+    submissions = [
+        Submission("query", f"q{at}", "SELECT ts, qty FROM trades WHERE qty > 0", worker=at // 2)
+        for at in range(4)
+    ]
+    local = Local(tmp_path, STREAMS, submissions, workers=3)
+    reports = local.batch({"trades": trades(np.random.default_rng(1), 50)})
+    assert [bool(report.shipped) for report in reports] == [True, True, False]
+    assert reports[0].shipped == reports[1].shipped
+    assert [len(report.queries) for report in reports] == [2, 2, 0]
+
+
+def test_a_failing_query_is_quarantined_alone(tmp_path: Path) -> None:
+    good, bad = (
+        SUBMISSIONS[0],
+        Submission("query", "bad", "SELECT ts, CAST(symbol AS INT) AS x FROM trades", worker=0),
+    )
+    local = Local(tmp_path, STREAMS, [good, bad], workers=2)
+    rows = trades(np.random.default_rng(1), 50)
+    local.batch({"trades": rows})
+    local.batch({"trades": rows})
+    ((uid, reason),) = local.driver.head().quarantined.items()
+    assert uid.startswith("bad@")
+    assert "not a whole number" in reason
+    assert local.results("bad") == {}
+    expensive = [price for price in rows["price"].to_pylist() if price > 50]
+    assert local.results("dear").total() == 2 * len(expensive)
+
+
+def test_poison_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    rows = trades(np.random.default_rng(1), 3)
+    times = pa.array([None, 9 * 10**18 // 1000, BEGIN_US], pa.int64()).cast(
+        STREAMS["trades"].schema.field("ts").type
+    )
+    local.batch({"trades": rows.set_column(0, "ts", times)})
+    assert local.driver.head().poison == {"trades": 2}
+    assert local.driver.head().watermarks["trades"] == BEGIN_US - 5 * SECOND
+    assert len(local.driver.committed("poison", "trades")) == 1
+
+
+def test_late_rows_are_counted(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[1:2])
+    local.batch({"trades": last_row()})
+    local.batch({"trades": trades(np.random.default_rng(1), 30)})
+    assert list(local.driver.head().late.values()) == [30]
+
+
+def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path) -> None:
+    sql = "SELECT ts, symbol, price FROM trades WHERE symbol = :symbol AND price > :limit"
+    local = Local(tmp_path, STREAMS, [Submission("template", "limit", sql, ("symbol",))])
+    query = local.driver.upcoming()[0].queries["limit"]
+    wanted = [
+        {"subscription": f"s{at}", "symbol": s, "limit": 10.0 * at} for at, s in enumerate("abcd")
+    ]
+    local.driver.subscribe("limit", subscriptions(query, wanted), begin=True)
+    local.batch()
+    rows = trades(np.random.default_rng(1), 200)
+    local.batch({"trades": rows})
+    expected = [
+        (w["subscription"], r["ts"], r["symbol"], r["price"])
+        for r in rows.to_pylist()
+        for w in wanted
+        if r["symbol"] == w["symbol"] and r["price"] > w["limit"]
+    ]
+    assert sorted(local.results("limit").elements()) == sorted(expected)
+    # One takes another symbol, which lives on another worker; two end.
+    again = {"subscription": "s0", "symbol": "d", "limit": 95.0}
+    local.driver.subscribe("limit", subscriptions(query, again), begin=True)
+    gone = pa.table({"subscription": ["s1", "s2", "unknown"]})
+    local.driver.subscribe("limit", gone, begin=False)
+    local.batch()
+    before = local.results("limit")
+    local.batch({"trades": rows})
+    new = local.results("limit") - before
+    assert {row[0] for row in new} <= {"s0", "s3"}
+    assert all(row[2] == "d" and row[3] > 95 for row in new if row[0] == "s0")
+    assert any(row[0] == "s0" for row in new)
+
+
+def test_disk_use_stays_bounded(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[1:3], workers=2)
+    rng = np.random.default_rng(1)
+    sizes = []
+    for at in range(200):
+        rows = trades(rng, 5, span_s=1, late_s=1)
+        moved = pa.array(np.asarray(rows["ts"].cast(pa.int64())) + at * 2 * SECOND)
+        local.batch({"trades": rows.set_column(0, "ts", moved.cast(rows.schema.field("ts").type))})
+        folders = ("ledger", "plans", "registries", "pulse", "state", "exchange")
+        sizes.append(sum(len(local.store.names(folder)) for folder in folders))
+    assert max(sizes[100:]) <= max(sizes[:100]) + 10
+    assert sizes[-1] < 300
+
+
+def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    rows = {"trades": trades(np.random.default_rng(1), 20)}
+    local.batch(rows)
+    before = local.results("dear")
+    local.driver.commit(0, lambda: local.work(0, rows))
+    assert local.results("dear") == before
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (Plan(3), "a plan for 3 workers was given; there are 2"),
+        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2 of 2"),
+        (Plan(2, {"sums": 0}), "the plan names sums"),
+        (Plan(2, {"fixed": 0}), "'fixed' is pinned to worker 1"),
+        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "outside 0..1"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:
+    fixed = Submission("query", "fixed", "SELECT ts FROM trades", worker=1)
+    local = Local(tmp_path, STREAMS, [*SUBMISSIONS[:2], fixed], workers=2)
+    registry, present = local.driver.upcoming()
+    with pytest.raises(ValueError, match=said):
+        border.complete(plan, present, registry)
+
+
+def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
+    submissions = [SUBMISSIONS[0], Submission("query", "deadly", "SELECT ts FROM trades", worker=0)]
+    local = Local(tmp_path, STREAMS, submissions, workers=1)
+    rows = {"trades": trades(np.random.default_rng(1), 20)}
+
+    class Death(BaseException):
+        """As SIGKILL would, nothing of ours catches it."""
+
+    def deadly(batch: worker._Batch, query: Hosted, inbox: dict[str, pa.Table]) -> None:
+        if query.name == "deadly":
+            raise Death
+        step(batch, query, inbox)
+
+    step = worker._Batch._step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker._Batch, "_step", deadly)
+        for attempt in range(2):
+            with pytest.raises(Death):
+                local.work(0, rows, attempt)
+            local.forget()
+        reports = local.work(0, rows, 2)
+    assert list(reports[0].failed) == ["deadly@2"]
+    local.driver.commit(0, lambda: reports)
+    assert "ended the worker's process" in local.driver.head().quarantined["deadly@2"]
+    assert local.results("dear")
+
+
+def test_a_process_killed_by_others_blames_nobody(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], workers=1)
+    rows = {"trades": trades(np.random.default_rng(1), 20)}
+    assert local.work(0, rows, attempt=1)[0].failed == {}
+    assert local.work(0, rows, attempt=2)[0].failed == {}
+
+
+def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> None:
+    path = path_of(Counter)
+    counting = Submission("operator", "counts", path, ("symbol",), over=("trades",))
+    local = Local(tmp_path, STREAMS, [counting], workers=3)
+    rows = trades(np.random.default_rng(1), 60, span_s=1, late_s=1)
+    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
+    for owner in (0, 1, 2):
+        local.batch({"trades": rows})
+        table = RoutingTable.of(hashes, [owner] * len(SYMBOLS))
+        local.driver.ask_plan(Plan(3, {}, {"counts": table}))
+        local.rest()
+    symbols = rows["symbol"].to_pylist()
+    expected = {(s, symbols.count(s) * times) for s in SYMBOLS for times in (1, 2, 3)}
+    assert set(local.results("counts")) == expected
