@@ -37,6 +37,7 @@ format: .venv/.dev ## format the code
 
 bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.keys
+	$(BIN)/python -m benchmarks.queries
 	$(BIN)/python -m benchmarks.operators
 	$(BIN)/python -m benchmarks.sql
 	$(BIN)/python -m benchmarks.runtime

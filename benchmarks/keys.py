@@ -8,14 +8,12 @@ gap     state moved against the proven optimum (5,000 keys), and against the rel
 loop    state moved per adjustment in a closed loop whose load shifts by f = 1 every interval
 """
 
-import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from evenflow.cli.output import quiet_stdout
+from benchmarks.common import least_seconds, main, tell
 from evenflow.model import KeyLoads, hash_keys, jump
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, feasible, warm_up
@@ -33,7 +31,6 @@ from evenflow.planning.keys.statistics import max_over_mean, moved_state, window
 from evenflow.simulation.keys import fluctuate, zipf_costs
 
 SIZES = (10_000, 100_000, 1_000_000)
-REPEATS = 5
 
 
 def problem(count: int, workers: int, seed: int, states: str = "varied") -> KeyLoads:
@@ -48,16 +45,6 @@ def problem(count: int, workers: int, seed: int, states: str = "varied") -> KeyL
     }[states]()
     home = jump(hash_keys(np.arange(count) + seed * 1_000_003), workers)
     return KeyLoads(cost, state, home, home, workers)
-
-
-def least_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Return the shortest of several runs: the one least disturbed by others on the machine."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def speed() -> list[dict[str, Any]]:
@@ -184,12 +171,7 @@ def _closed_loop(
     }
 
 
-def tell(row: dict[str, Any]) -> None:
-    print("  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()),
-          file=sys.stderr)  # fmt: skip
-
-
-PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+PARTS = {
     "speed": speed,
     "memory": memory,
     "gap": gap,
@@ -197,10 +179,4 @@ PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
 }
 
 if __name__ == "__main__":
-    asked = sys.argv[1:] or list(PARTS)
-    unknown = [part for part in asked if part not in PARTS]
-    if unknown:
-        sys.exit(f"unknown part {unknown[0]}; there are {', '.join(PARTS)}")
-    with quiet_stdout():  # solvers print what they like
-        results = {part: PARTS[part]() for part in asked}
-    print(json.dumps(results, indent=1))
+    main(PARTS)

@@ -13,14 +13,13 @@ dynamic    latency of rebalancing every second, from a bad start and under burst
 Seconds are CPU seconds of one core, so that others on the machine count less.
 """
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.common import main, tell
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats
 from evenflow.planning.operators import (
@@ -309,12 +308,7 @@ def _latency(**options: Any) -> dict[str, Any]:
     return row
 
 
-def tell(row: dict[str, Any]) -> None:
-    print("  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()),
-          file=sys.stderr, flush=True)  # fmt: skip
-
-
-PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+PARTS = {
     "speed": speed,
     "pair": pair,
     "large": large,
@@ -325,8 +319,4 @@ PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
 }
 
 if __name__ == "__main__":
-    asked = sys.argv[1:] or list(PARTS)
-    unknown = [part for part in asked if part not in PARTS]
-    if unknown:
-        sys.exit(f"unknown part {unknown[0]}; there are {', '.join(PARTS)}")
-    print(json.dumps({part: PARTS[part]() for part in asked}, indent=1))
+    main(PARTS)
