@@ -176,7 +176,7 @@ def test_more_pins_than_a_worker_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--workers", 0), "--workers must be at least 1"),
+        (("--workers", 0), "--workers must be 1 to 100,000, got 0"),
         (("--workers", 2, "--algorithm", "best"), "--algorithm must be one of mqp"),
         (("--workers", 2, "--algorithm", "repair"), "give --current PLACEMENT"),
         (("--workers", 2, "--algorithm", "ic", "--max-moves", 1), "max moves"),
@@ -219,3 +219,9 @@ def test_bad_rates(queries: Path, tmp_path: Path) -> None:
     file.write_text("source,rate\ntrades,-2\nnews,1\n")
     refused("rate must be positive, got -2 for source trades", queries, "--workers", 2,
             "--sources", file)  # fmt: skip
+
+
+def test_the_input_is_not_overwritten(queries: Path) -> None:
+    before = queries.read_bytes()
+    refused("is used for something else already", queries, "--workers", 2, "--placement-out", queries.with_suffix(".csv"), "--current", queries.with_suffix(".csv"))
+    assert queries.read_bytes() == before

@@ -56,7 +56,7 @@ def operators(
         raise InputError(f"--workers must be at least 1, got {workers}")
     if seed < 0:
         raise InputError(f"--seed must be at least 0, got {seed}")
-    check_writable(placement_out)
+    check_writable(placement_out, inputs=(loads, current))
     config = OperatorConfig(balance, exchange, correlation, capacity)
     snapshot, names = read_snapshot(loads, current, workers)
     warm_up(algorithm)

@@ -1,6 +1,7 @@
 """`evenflow plan queries`."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,10 @@ import typer
 from evenflow.errors import InputError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from evenflow.cli.subscription_files import QueryFile
+    from evenflow.model import Verdict
     from evenflow.planning.queries import Assessment, Placement, Problem
 
 
@@ -63,18 +68,23 @@ def queries(
 
     if algorithm not in ALGORITHMS:
         raise InputError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm}")
-    if workers < 1:
-        raise InputError(f"--workers must be at least 1, got {workers}")
+    if not 1 <= workers <= 100_000:
+        raise InputError(f"--workers must be 1 to 100,000, got {workers}")
+    if max_moves is not None:
+        max_moves = min(max_moves, 2**62)
     if seed < 0:
         raise InputError(f"--seed must not be negative, got {seed}")
     if algorithm == "repair" and current is None:
         raise InputError("--algorithm repair starts from a placement: give --current PLACEMENT")
     fleet = Fleet.of(workers, slack, absolute_slack)
-    check_writable(placement_out)
+    check_writable(placement_out, inputs=(file, sources, current))
     given = read_queries(file, sources, workers)
     at = read_placement(current, given.names, workers) if current else None
     problem = Problem.of(given.subscriptions, fleet, given.pinned, at)
+    if algorithm == "single-source":
+        _refuse_more_sources(given)
     placement, seconds = _timed(problem, algorithm, seed, max_moves)
+    placement = replace(placement, verdicts=_by_name(placement.verdicts, given.names))
     assessment = assess(problem, placement, online=algorithm in ONLINE)
     if placement_out:
         import pyarrow as pa
@@ -87,6 +97,29 @@ def queries(
     else:
         rows = {name.replace("_", " "): _shown(value) for name, value in result.items()}
         print_result("plan queries", rows, assessment.verdicts)
+
+
+def _refuse_more_sources(given: "QueryFile") -> None:
+    """Name the query that single-source cannot place."""
+    import numpy as np
+
+    sizes = np.diff(given.subscriptions.starts)
+    most = int(sizes.argmax())
+    if sizes[most] > 1:
+        raise InputError(
+            f"single-source places queries of one source each, query {given.names[most]} has "
+            f"{sizes[most]}; use another algorithm"
+        )
+
+
+def _by_name(verdicts: "tuple[Verdict, ...]", names: "pa.Array") -> "tuple[Verdict, ...]":
+    """Call queries by their names: planners know them by position."""
+    return tuple(
+        replace(verdict, subject=str(names[int(verdict.subject)]))
+        if verdict.code in ("arrival_over_bound", "no_room")
+        else verdict
+        for verdict in verdicts
+    )
 
 
 def _timed(

@@ -130,9 +130,13 @@ def _positive(values: pa.Array, names: pa.Array, what: str, column: str, path: P
 def _loads(table: pa.Table, names: pa.Array, path: Path) -> Floats:
     if "load" not in table.column_names:
         return np.ones(len(table))
-    table = table.set_column(
-        table.column_names.index("load"), "load", pc.coalesce(table["load"], pa.scalar(1))
-    )
+    load = table["load"]
+    if pa.types.is_null(load.type):
+        return np.ones(len(table))
+    if not _is_number(load.type):
+        raise InputError(f"{path}: column load must hold numbers, got {load.type}")
+    filled = pc.fill_null(load.cast(pa.float64()), 1.0)
+    table = table.set_column(table.column_names.index("load"), "load", filled)
     return _positive(numbers(table, "load", path), names, "query", "load", path)
 
 
@@ -143,10 +147,26 @@ def _pins(table: pa.Table, names: pa.Array, path: Path, workers: int) -> Workers
         return pinned
     at = table["pinned"].combine_chunks()
     rows = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
-    if len(rows):
-        named = pa.table({"worker": at.take(pa.array(rows))})
-        pinned[rows] = workers_column(named, path, workers).to_numpy(zero_copy_only=False)
+    if not len(rows):
+        return pinned
+    if not _is_number(at.type):
+        raise InputError(f"{path}: column pinned must hold workers, got {at.type}")
+    named = at.cast(pa.float64()).take(pa.array(rows)).to_numpy()
+    strange = np.flatnonzero((named < 0) | (named >= workers) | (named != np.floor(named)))
+    if len(strange):
+        row = int(rows[strange[0]])
+        raise InputError(
+            f"{path}: query {names[row]} is pinned to unknown worker {at[row]}; "
+            f"workers are 0..{workers - 1}"
+        )
+    pinned[rows] = named.astype(np.int32)
     return pinned
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def read_placement(path: Path, names: pa.Array, workers: int) -> Workers:

@@ -51,6 +51,9 @@ class Subscriptions:
             values = getattr(self, name)
             if not bool(np.isfinite(values).all()) or bool((values <= 0).any()):
                 raise InputError(f"{name} must be positive and finite")
+            most = float(values.max()) if len(values) else 0.0
+            if most > np.finfo(np.float64).max / 1e12 / max(len(values), 1):
+                raise InputError(f"{name} of up to {most:g} add up to more than a double holds")
 
     @classmethod
     def of(

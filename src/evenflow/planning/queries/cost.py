@@ -8,12 +8,12 @@ from evenflow.jit import kernel
 from evenflow.model import Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries.offline import rooms
 from evenflow.planning.queries.problem import (
     NOWHERE,
     ROUNDING,
     Placement,
     Problem,
-    capacities,
     relaxed_bound,
 )
 
@@ -101,7 +101,7 @@ def assess(problem: Problem, placement: Placement, *, online: bool) -> Assessmen
     """Measure a placement against equation 4's bound (online) or equation 1's (offline)."""
     subscriptions, fleet = problem.subscriptions, problem.fleet
     total, shares = float(subscriptions.loads.sum()), fleet.shares
-    room = capacities(total, fleet)
+    room = rooms(problem)
     if online:
         room = relaxed_bound(total, len(subscriptions), fleet) * shares
     loads = worker_loads(subscriptions, placement.workers, len(fleet))

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenflow.errors import InputError
 from evenflow.model import Verdict
 from evenflow.model.arrays import Indices
+from evenflow.planning.queries.offline import moved_queries
 from evenflow.planning.queries.problem import NOWHERE, Fleet, Placement, Problem
 from evenflow.planning.queries.state import State, set_capacities, start_state
 
@@ -48,10 +50,15 @@ class Online:
 
         Return the queries that had to leave their worker. Re-placed queries count as arrivals.
         """
+        if len(fleet) != len(self.state.load):
+            raise InputError(
+                f"a fleet keeps its {len(self.state.load)} workers, got {len(fleet)}; give workers "
+                "that come later, or are gone, a capacity of 0"
+            )
         gone = np.flatnonzero((fleet.capacities <= 0) & (self.state.load > 0))
         homeless = np.flatnonzero(np.isin(self.state.worker, gone))
+        set_capacities(self.state, fleet)  # first, so that nothing moves to a worker that goes
         self.run(departure(homeless))
-        set_capacities(self.state, fleet)
         self.run(homeless)
         return homeless
 
@@ -60,12 +67,8 @@ def place_all(rule: Online, problem: Problem) -> Placement:
     """Let all queries that run nowhere yet arrive in order."""
     state = rule.state
     rule.run(np.flatnonzero(state.worker == NOWHERE))
-    current = problem.current
-    # Queries that a rule moved on its own are counted by the rule, the rest are forced by pins.
-    pinned_away = (problem.pinned != NOWHERE) & (current != NOWHERE) & (problem.pinned != current)
-    return Placement(
-        state.worker, int(pinned_away.sum()) + rule.moves(), over_bound(rule.over, problem)
-    )
+    moved = moved_queries(problem, state.worker)
+    return Placement(state.worker, moved, over_bound(rule.over, problem))
 
 
 def over_bound(over: Indices, problem: Problem) -> tuple[Verdict, ...]:

@@ -78,7 +78,8 @@ class Problem:
                 raise InputError(f"{name} must hold one worker for each query")
             if len(at) and not NOWHERE <= int(at.min()) <= int(at.max()) < len(self.fleet):
                 raise InputError(f"{name} names a worker outside 0..{len(self.fleet) - 1}")
-        self._check_pins()
+        total, count = float(self.subscriptions.loads.sum()), len(self.subscriptions)
+        self.check_pins(relaxed_bound(total, count, self.fleet) * self.fleet.shares)
 
     @classmethod
     def of(
@@ -97,14 +98,13 @@ class Problem:
             nowhere if current is None else current,
         )
 
-    def _check_pins(self) -> None:
+    def check_pins(self, room: Floats) -> None:
+        """Refuse pins that a worker has no room for."""
         queries = np.flatnonzero(self.pinned != NOWHERE)
         if not len(queries):
             return
         loads = self.subscriptions.loads
         held = np.bincount(self.pinned[queries], weights=loads[queries], minlength=len(self.fleet))
-        total, count = float(loads.sum()), len(self.subscriptions)
-        room = relaxed_bound(total, count, self.fleet) * self.fleet.shares
         worst = int(np.argmax(held - room))
         if held[worst] > room[worst] * (1 + ROUNDING):
             raise InputError(

@@ -79,6 +79,7 @@ def set_capacities(state: State, fleet: Fleet) -> None:
     state.level[:] = np.inf
     state.level[taking] = state.load[taking] * state.inverse[taking]
     state.limits[ACTIVE] = taking.sum()
+    state.limits[SLACK], state.limits[ABSOLUTE] = fleet.slack, fleet.absolute_slack
 
 
 @kernel
