@@ -147,7 +147,7 @@ def test_bad_loads_are_refused(tmp_path: Path, rows: list[str], message: str) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", 0], "--workers must be at least 1, got 0"),
+        (["--workers", 0], "--workers must be 1 to 100,000, got 0"),
         (["--workers", 2, "--algorithm", "best"], "unknown 'best'; choose one of cor-bal"),
         (["--workers", 2, "--capacity", 0], "capacity must be above 0"),
         (["--workers", 2, "--balance", -1], "balance must be a number of at least 0"),
@@ -225,3 +225,42 @@ def test_simulating() -> None:
 )
 def test_bad_simulations_are_refused(arguments: list[object], message: str) -> None:
     assert message in refused("simulate", "operators", *arguments)
+
+
+def test_no_output_overwrites_the_input(tmp_path: Path) -> None:
+    loads = tmp_path / "loads.csv"
+    loads.write_text("operator,sample,load\na,0,0.5\nb,0,0.5\n")
+    before = loads.read_bytes()
+    result = CliRunner().invoke(
+        app, ["plan", "operators", str(loads), "--workers", "2", "--placement-out", str(loads)]
+    )
+    assert result.exit_code == 2
+    assert "is used for something else already" in result.stderr
+    assert loads.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a,0,1e200\nb,0,1e200\n", "out of range; use other units"),
+        ("a,0,1\nb,1,1\n", "has no load in sample"),
+        ("a,0,1\na,0,2\n", "has 2 loads in sample 0"),
+    ],
+)
+def test_loads_that_cannot_be_planned(rows: str, message: str, tmp_path: Path) -> None:
+    loads, out = tmp_path / "loads.csv", tmp_path / "out.csv"
+    loads.write_text(f"operator,sample,load\n{rows}")
+    command = ["plan", "operators", str(loads), "--workers", "2", "--placement-out", str(out)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not out.exists()
+
+
+def test_everything_on_one_worker_is_spread_by_one_plan(tmp_path: Path) -> None:
+    loads = tmp_path / "loads.csv"
+    rows = "".join(f"o{i},{k},{0.1 + 0.01 * (i % 3)},0\n" for i in range(100) for k in range(2))
+    loads.write_text("operator,sample,load,worker\n" + rows)
+    command = ["plan", "operators", str(loads), "--workers", "10", "--algorithm", "variance"]
+    result = CliRunner().invoke(app, [*command, "--json"])
+    assert json.loads(result.stdout)["imbalance"] < 0.1

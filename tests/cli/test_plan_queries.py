@@ -222,6 +222,7 @@ def test_bad_rates(queries: Path, tmp_path: Path) -> None:
 
 
 def test_the_input_is_not_overwritten(queries: Path) -> None:
-    before = queries.read_bytes()
-    refused("is used for something else already", queries, "--workers", 2, "--placement-out", queries.with_suffix(".csv"), "--current", queries.with_suffix(".csv"))
+    before, place = queries.read_bytes(), queries.with_suffix(".csv")
+    message = "is used for something else already"
+    refused(message, queries, "--workers", 2, "--placement-out", place, "--current", place)
     assert queries.read_bytes() == before

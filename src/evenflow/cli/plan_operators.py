@@ -52,20 +52,19 @@ def operators(
         raise InputError(
             f"--algorithm: unknown {algorithm!r}; choose one of {', '.join(ALGORITHMS)}"
         )
-    if workers < 1:
-        raise InputError(f"--workers must be at least 1, got {workers}")
+    if not 1 <= workers <= 100_000:
+        raise InputError(f"--workers must be 1 to 100,000, got {workers}")
     if seed < 0:
         raise InputError(f"--seed must be at least 0, got {seed}")
     check_writable(placement_out, inputs=(loads, current))
-    config = OperatorConfig(balance, exchange, correlation, capacity)
+    OperatorConfig(balance, exchange, correlation, capacity)  # refuse bad options before reading
     snapshot, names = read_snapshot(loads, current, workers)
+    # One plan, not one of many small steps: only the price of a move holds `variance` back.
+    config = OperatorConfig(balance, exchange, correlation, capacity, max_moves=len(names))
     warm_up(algorithm)
     started = perf_counter()
     planned = plan(algorithm, snapshot, config, np.random.default_rng(seed))
     seconds = perf_counter() - started
-    if placement_out:
-        table = pa.table({"operator": names, "worker": planned.placement})
-        write_tables({placement_out: table})
     result: dict[str, Any] = {
         "algorithm": algorithm,
         "workers": workers,
@@ -75,6 +74,9 @@ def operators(
         "plan_seconds": seconds,
         "verdicts": as_json(planned.verdicts),
     }
+    if placement_out:
+        table = pa.table({"operator": names, "worker": planned.placement})
+        write_tables({placement_out: table})
     if json:
         print_json(result)
         return
@@ -105,16 +107,18 @@ def read_snapshot(
     values = at_least_zero(numbers(table, "load", loads), "load", loads).to_numpy()
     names, row_of = _numbered(table["operator"], "operator", loads)
     moments, moment_of = _numbered(table["sample"], "sample", loads)
-    filled = np.zeros((len(names), len(moments)), dtype=np.int64)
-    np.add.at(filled, (row_of, moment_of), 1)
-    if (filled != 1).any():
-        row, column = np.argwhere(filled != 1)[0]
-        found = "no load" if filled[row, column] == 0 else f"{filled[row, column]} loads"
+    # By sorted cells: ragged series may name far more cells than memory has room for.
+    cells = np.sort(row_of.astype(np.int64) * len(moments) + moment_of)
+    twice = cells[1:][cells[1:] == cells[:-1]]
+    gaps = np.flatnonzero(cells != np.arange(len(cells)))
+    if len(twice) or len(cells) < len(names) * len(moments):
+        cell = int(twice[0]) if len(twice) else int(gaps[0]) if len(gaps) else len(cells)
+        found = f"{int((cells == cell).sum())} loads" if len(twice) else "no load"
         raise InputError(
-            f"{loads}: operator {names[row]} has {found} in sample {moments[column]}; "
-            "every operator needs one load in every sample"
+            f"{loads}: operator {names[cell // len(moments)]} has {found} in sample "
+            f"{moments[cell % len(moments)]}; every operator needs one load in every sample"
         )
-    samples = np.zeros(filled.shape)
+    samples = np.zeros((len(names), len(moments)))
     samples[row_of, moment_of] = values
     movable = np.ones(len(names), dtype=bool)
     placement = np.full(len(names), NEW, dtype=np.int32)
@@ -142,12 +146,17 @@ def read_snapshot(
 
 def _numbered(column: "pa.ChunkedArray", name: str, path: Path) -> "tuple[pa.Array, Any]":
     """Return the distinct values in order, and for each row which one it has."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     from evenflow.cli.files import typed_key
     from evenflow.errors import InputError
 
     values = typed_key(column, path)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_nested(values.type):
+        raise InputError(f"{path}: column {name} must hold names or numbers, got {values.type}")
     if values.null_count:
         row = values.is_null().to_pylist().index(True) + 1
         raise InputError(f"{path}: column {name} has no value in row {row}")
@@ -183,7 +192,8 @@ def _workers(column: "pa.ChunkedArray", path: Path, workers: int) -> Any:
         text = "" if value is None else str(value).strip()
         if not text:
             continue
-        number = float(text) if text.replace(".", "", 1).isdigit() else -1.0
+        is_number = text.isascii() and text.replace(".", "", 1).isdigit()
+        number = float(text) if is_number else -1.0
         if not (number.is_integer() and 0 <= number < workers):
             raise InputError(
                 f"{path}: unknown worker {text} in row {row + 1}; workers are 0..{workers - 1}"

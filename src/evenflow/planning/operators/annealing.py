@@ -31,7 +31,8 @@ def annealed(
 
     `proposals` is for each operator; `parts` are the arrays of the traffic.
     """
-    scale = float((vectors**2).sum(axis=1).mean() * shares.mean()) or 1.0
+    movable = (vectors[free] ** 2).sum(axis=1)  # pinned operators must not heat the search
+    scale = float(movable.mean() * shares.mean()) or 1.0 if len(free) else 1.0
     hot, cold = HEAT_OF_FEW if len(free) <= FEW else HEAT_OF_MANY
     anneal(
         proposals * len(free), hot * scale, cold * scale, lot(rng), vectors, free, placement,

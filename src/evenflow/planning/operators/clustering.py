@@ -6,7 +6,7 @@ are bundled until a bundle carries at least a given load. Neighbours in the list
 they are usually neighbours in the network too, so that the stream between them stays local.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,5 +77,7 @@ def plan_clustered(
 ) -> OperatorPlan:
     """Plan super-operators and expand the plan; verdicts speak of super-operators."""
     clusters = clustered(snapshot, least_load)
+    if config.traffic is not None:
+        config = replace(config, traffic=config.traffic.merged(clusters.member_of))
     planned = plan(algorithm, clusters.snapshot, config, rng)
     return OperatorPlan(clusters.expanded(planned.placement), planned.verdicts)

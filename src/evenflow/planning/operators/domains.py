@@ -90,7 +90,7 @@ def plan_domains(
         part, here = restricted(snapshot, placement, workers)
         fresh = np.where(new[here] & part.series.movable, NEW, part.placement)
         part = OperatorSnapshot(part.series, part.workers, fresh)
-        placement[here] = workers[plan(algorithm, part, config, rng).placement]
+        placement[here] = workers[plan(algorithm, part, config.part(here), rng).placement]
         new[here] = False
     return placement
 
@@ -137,7 +137,7 @@ def decentralised(
                 if worker not in busy and partner not in busy:
                     pair = np.array([worker, partner])
                     part, here = restricted(snapshot, placement, pair)
-                    after = pair[plan(algorithm, part, config, rng).placement]
+                    after = pair[plan(algorithm, part, config.part(here), rng).placement]
                     if (after != placement[here]).any():
                         placement[here] = after
                         busy |= {worker, partner}

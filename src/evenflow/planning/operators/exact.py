@@ -47,6 +47,7 @@ def search(rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps
     for depth in range(count - 1, -1, -1):
         left[depth] = left[depth + 1] + rows[depth]
     value = _value(rows, totals, best)
+    base = poured(totals, left[0])  # what no plan can avoid; only the rest is worth comparing
     at = np.full(count, -1)
     depth = 0
     while depth >= 0:
@@ -69,7 +70,7 @@ def search(rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps
         totals[here] += rows[depth]
         occupied[here] += 1
         bound = poured(totals, left[depth + 1])
-        if bound >= value * (1 - GAP):
+        if bound - base >= (value - base) * (1 - GAP) - 1e-15 * value:
             continue
         if depth == count - 1:
             value = bound

@@ -56,6 +56,7 @@ def limits(
 ) -> tuple[Verdict, ...]:
     """Name what the plan cannot give: room for an operator, for the total, for the bursts."""
     capacity, load = config.capacity, snapshot.load
+    limit = capacity * (1 + 1e-9)  # sums that are exact on paper are not in doubles
     found = [
         Verdict(
             "operator_exceeds_worker",
@@ -64,11 +65,11 @@ def limits(
             f"capacity of {capacity:.4g}; split it by key or give it a larger worker",
             float(load[o]),
         )
-        for o in np.flatnonzero(load > capacity)
+        for o in np.flatnonzero(load > limit)
     ]
     mean = float(load.sum()) / snapshot.workers
-    if mean > capacity:
-        needed = int(np.ceil(float(load.sum()) / capacity))
+    if mean > limit:
+        needed = int(np.ceil(float(load.sum()) / limit))
         found.append(
             Verdict(
                 "total_exceeds_capacity",
@@ -80,7 +81,7 @@ def limits(
         )
     series = worker_series(snapshot.samples, placement, snapshot.workers)
     levels = divergent_level(series)
-    bursting = np.flatnonzero(levels > capacity)
+    bursting = np.flatnonzero(levels > limit)
     if len(bursting):
         worst = int(np.argmax(levels))
         found.append(

@@ -53,6 +53,7 @@ def plan(
     >>> plan("llf-glb", snapshot, OperatorConfig(), np.random.default_rng(0)).placement.tolist()
     [0, 1]
     """
+    _check(snapshot, config)
     proof: tuple[Verdict, ...] = ()
     if algorithm == "exact":
         placement, proved = exact(snapshot, config, rng)
@@ -63,6 +64,20 @@ def plan(
     else:
         raise InputError(f"unknown algorithm {algorithm}; known are {', '.join(ALGORITHMS)}")
     return OperatorPlan(placement, (*limits(snapshot, placement, config), *proof))
+
+
+def _check(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
+    """Refuse loads whose squares leave the range of doubles, and traffic of other operators."""
+    top = float(snapshot.samples.sum(axis=0).max(initial=0.0))
+    if top > 0 and not (1e-100 < top < 1e100 and 1e-100 < top / config.capacity < 1e100):
+        raise InputError(
+            f"loads of {top:g} in all at a capacity of {config.capacity:g} are out of range; "
+            "use other units"
+        )
+    count = len(snapshot.series.operators)
+    if config.traffic is not None and len(config.traffic.starts) != count + 1:
+        found = len(config.traffic.starts) - 1
+        raise InputError(f"traffic is given for {found} operators, the snapshot has {count}")
 
 
 def _not_proved(snapshot: OperatorSnapshot) -> Verdict:

@@ -1,13 +1,13 @@
 """What an operator planner is told, and its thresholds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
-from evenflow.model.arrays import Bools, Floats, Workers, frozen
+from evenflow.model.arrays import Bools, Floats, Indices, Workers, frozen
 from evenflow.planning.operators.traffic import Traffic
 
 NEW = -1  # the placement of an operator that runs nowhere yet
@@ -94,6 +94,12 @@ class OperatorConfig:
             raise InputError("capacity must be above 0, got 0")
         if not -1 <= self.correlation <= 1:
             raise InputError(f"correlation must lie in -1..1, got {self.correlation}")
+
+    def part(self, operators: Indices) -> "OperatorConfig":
+        """Return the same for some operators, in the order given: their part of the traffic."""
+        if self.traffic is None:
+            return self
+        return replace(self, traffic=self.traffic.part(operators))
 
 
 Planner = Callable[[OperatorSnapshot, OperatorConfig, np.random.Generator], Workers]

@@ -34,6 +34,11 @@ class Traffic:
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
         if len(self.reads) and not 0 <= self.reads.min() <= self.reads.max() < len(self.rates):
             raise InputError(f"an operator reads a source outside 0..{len(self.rates) - 1}")
+        steps = np.diff(self.starts)
+        if not len(self.starts) or self.starts[0] != 0 or self.starts[-1] != len(self.reads):
+            raise InputError("starts must begin at 0 and end at the number of reads")
+        if len(steps) and steps.min() < 0:
+            raise InputError("starts must not fall")
         if not bool(np.isfinite(self.rates).all()) or bool((self.rates < 0).any()):
             raise InputError("source rates must be finite and not negative")
         if not np.isfinite(self.price) or self.price < 0:
@@ -52,6 +57,13 @@ class Traffic:
     def part(self, operators: Indices) -> "Traffic":
         """Return the traffic of some operators, in the order given."""
         reads = [self.reads[self.starts[o] : self.starts[o + 1]].tolist() for o in operators]
+        return Traffic.of(reads, self.rates, self.price)
+
+    def merged(self, member_of: Indices) -> "Traffic":
+        """Return the traffic of groups of operators: each reads what its members read."""
+        reads: list[list[int]] = [[] for _ in range(int(member_of.max()) + 1)]
+        for operator, group in enumerate(member_of.tolist()):
+            reads[group] += self.reads[self.starts[operator] : self.starts[operator + 1]].tolist()
         return Traffic.of(reads, self.rates, self.price)
 
     def readers(self, placement: Workers, workers: int) -> Indices:

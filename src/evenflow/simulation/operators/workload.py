@@ -138,6 +138,8 @@ def calibrated(
     rated = [stream.scaled(rate) for stream, rate in zip(streams, drawn.tolist(), strict=True)]
     for _ in range(200):
         mean = ideal_loads(network, sample_rates(rated, seconds, 1.0)).sum(axis=0).mean()
+        if mean <= 0:
+            raise InputError("no stream sends anything in this time; use more seconds or streams")
         factor = float(load * workers / mean)
         rated = [stream.scaled(factor) for stream in rated]
         if abs(factor - 1) < 1e-12:
@@ -148,7 +150,7 @@ def calibrated(
 def sample_rates(streams: list[Stream], seconds: float, step: float) -> Floats:
     """Return the expected tuples per second of each stream (row) in each step."""
     ends = np.linspace(0.0, seconds, round(seconds / step) + 1)
-    rates: Floats = np.stack([np.diff(stream.sent(ends)) / step for stream in streams])
+    rates: Floats = np.stack([np.diff(stream.sent(ends)) / np.diff(ends) for stream in streams])
     return rates
 
 
