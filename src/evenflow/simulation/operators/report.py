@@ -31,6 +31,9 @@ class Timeline:
 
     seconds: list[float]
     latency_ratio: list[float | None]
+    latency_ratio_p50: list[float | None]
+    latency_ratio_p95: list[float | None]
+    latency_ratio_p99: list[float | None]
     moves: list[int]
     moved_load: list[float]
     mean_std: list[float]
@@ -110,17 +113,17 @@ def reported(
 
 def _timeline(decisions: list[Decision], workers: int, left: Floats, ratios: Floats) -> Timeline:
     edges = np.array([decision.seconds for decision in decisions])
-    second = np.searchsorted(edges, left, side="right") - 1
-    counts = np.bincount(second, minlength=len(edges))
-    sums = np.bincount(second, weights=ratios, minlength=len(edges))
+    order = np.argsort(left, kind="stable")
+    parts = np.split(ratios[order], np.searchsorted(left[order], edges[1:]))
+    levels = [np.percentile(part, [50, 95, 99]).tolist() if len(part) else None for part in parts]
     moved = [decision.before != decision.after for decision in decisions]
     series = [worker_series(d.loads, d.after, workers) for d in decisions]
     return Timeline(
         seconds=edges.tolist(),
-        latency_ratio=[
-            float(total / count) if count else None
-            for total, count in zip(sums, counts, strict=True)
-        ],
+        latency_ratio=[float(part.mean()) if len(part) else None for part in parts],
+        latency_ratio_p50=[level and level[0] for level in levels],
+        latency_ratio_p95=[level and level[1] for level in levels],
+        latency_ratio_p99=[level and level[2] for level in levels],
         moves=[int(which.sum()) for which in moved],
         moved_load=[
             float(d.loads.mean(axis=1)[which].sum())
