@@ -21,92 +21,84 @@ from evenflow.planning.queries import Problem
 WIDE = 60
 
 
-class _Rows:
-    """Rows of the program, all of the form: coefficients times variables <= limit."""
+class _Program:
+    """Rows, all of the form: coefficients times variables <= limit. Variables are numbered."""
 
     def __init__(self) -> None:
-        self.count = 0
         self.entries: list[tuple[Indices, Indices, float]] = []
-        self.limits: list[Floats] = []
+        self.limits = np.zeros(0)
 
     def add(self, limits: Floats, *terms: tuple[Indices, Indices, float]) -> None:
         """Add rows; a term is (row among them, variable, coefficient)."""
         for row, variable, coefficient in terms:
-            self.entries.append((row + self.count, variable, coefficient))
-        self.limits.append(limits)
-        self.count += len(limits)
+            self.entries.append((row + len(self.limits), variable, coefficient))
+        self.limits = np.concatenate((self.limits, limits))
+
+    def add_at_most(self, less: Indices, more: Indices) -> None:
+        """Add rows: variable `less` is at most variable `more`."""
+        row = np.arange(len(less))
+        self.add(np.zeros(len(less)), (row, less, 1.0), (row, more, -1.0))
+
+    def maximum(self, gain: Floats, most: Floats) -> float:
+        """Return the optimum with variables between 0 and `most`."""
+        import scipy.sparse
+        from scipy.optimize import linprog
+
+        row, variable = (np.concatenate([entry[at] for entry in self.entries]) for at in (0, 1))
+        value = np.concatenate([np.full(len(entry[0]), entry[2]) for entry in self.entries])
+        solved = linprog(
+            -gain,
+            A_ub=scipy.sparse.csr_matrix(
+                (value, (row, variable)), shape=(len(self.limits), len(gain))
+            ),
+            b_ub=self.limits,
+            bounds=np.column_stack((np.zeros(len(most)), most)),
+            method="highs-ipm",
+        )
+        if solved.status != 0:
+            raise RuntimeError(f"the bound was not found: {solved.message}")
+        return float(-solved.fun)
 
 
 def most_saved(problem: Problem, moves: int) -> float:
     """Return how many copies of sources a repair with that many moves saves at most."""
-    import scipy.sparse
-    from scipy.optimize import linprog
-
     subscriptions, fleet = problem.subscriptions, len(problem.fleet)
-    queries, sources = len(subscriptions), len(subscriptions.rates)
     query, source = subscriptions.query_of_subscription(), subscriptions.sources.astype(np.int64)
     copies, copy, held = np.unique(
         source * fleet + problem.current[query], return_inverse=True, return_counts=True
     )
-    spread = np.bincount(copies // fleet, minlength=sources)
-    x, n, y = 0, queries, queries + sources
-    rows = _Rows()
-
+    spread = np.bincount(copies // fleet, minlength=len(subscriptions.rates))
+    x = np.arange(len(subscriptions))
+    n = len(x) + np.arange(len(spread))
+    y = len(x) + len(n) + np.arange(len(copies))
     shared = subscriptions.degrees()[source] > 1
-    leaving = np.flatnonzero(shared & (held[copy] <= WIDE))
-    one = np.arange(len(leaving))
-    rows.add(np.zeros(len(one)), (one, y + copy[leaving], 1), (one, x + query[leaving], -1))
-
-    alone = np.flatnonzero(shared & (spread[source] == 1))
-    one = np.arange(len(alone))
-    rows.add(np.zeros(len(one)), (one, x + query[alone], 1), (one, n + source[alone], -1))
-
-    astray = _without_a_common_worker(problem, copies, query, source, spread)
-    among = np.flatnonzero(astray[query])
-    row = (np.cumsum(astray) - 1)[query[among]]
-    one = np.arange(int(astray.sum()))
-    rows.add(np.zeros(len(one)), (one, x + np.flatnonzero(astray), 1), (row, n + source[among], -1))
-
-    every = np.arange(sources)
-    rows.add(
+    leaving, alone = shared & (held[copy] <= WIDE), shared & (spread[source] == 1)
+    astray = _without_a_common_worker(problem, copies, source, spread)
+    among, row = astray[query], np.cumsum(astray) - 1
+    program = _Program()
+    program.add_at_most(y[copy[leaving]], x[query[leaving]])
+    program.add_at_most(x[query[alone]], n[source[alone]])
+    program.add(
+        np.zeros(int(astray.sum())),
+        (row[astray], x[astray], 1.0),
+        (row[query[among]], n[source[among]], -1.0),
+    )
+    program.add(
         np.maximum(spread - 1.0, 0.0),
-        (copies // fleet, y + np.arange(len(copies)), 1),
-        (every, n + every, -1),
+        (copies // fleet, y, 1.0),
+        (np.arange(len(spread)), n, -1.0),
     )
-    rows.add(
-        np.array([float(moves)]),
-        (np.zeros(queries, dtype=np.int64), x + np.arange(queries), 1),
-    )
-
-    matrix = scipy.sparse.csr_matrix(
-        (
-            np.concatenate([np.full(len(row), value) for row, _, value in rows.entries]),
-            (
-                np.concatenate([row for row, _, _ in rows.entries]),
-                np.concatenate([variable for _, variable, _ in rows.entries]),
-            ),
-        ),
-        shape=(rows.count, y + len(copies)),
-    )
-    considered = np.zeros(len(copies))
-    considered[copy[leaving]] = 1
-    limits = np.concatenate((np.ones(queries), np.full(sources, float(fleet)), considered))
-    gain = np.concatenate((np.zeros(queries), np.full(sources, -1.0), considered))
-    solved = linprog(
-        -gain,
-        A_ub=matrix,
-        b_ub=np.concatenate(rows.limits),
-        bounds=np.column_stack((np.zeros(len(limits)), limits)),
-        method="highs-ipm",
-    )
-    if solved.status != 0:
-        raise RuntimeError(f"the bound was not found: {solved.message}")
-    widest = int(np.diff(subscriptions.starts).max())
-    return float(-solved.fun) + moves * widest / (WIDE + 1)
+    program.add(np.array([float(moves)]), (np.zeros_like(x), x, 1.0))
+    considered = np.zeros(len(y))
+    considered[copy[leaving]] = 1.0
+    gain = np.concatenate((np.zeros(len(x)), np.full(len(n), -1.0), considered))
+    most = np.concatenate((np.ones(len(x)), np.full(len(n), float(fleet)), considered))
+    left_out = moves * int(np.diff(subscriptions.starts).max()) / (WIDE + 1)
+    return program.maximum(gain, most) + left_out
 
 
 def _without_a_common_worker(
-    problem: Problem, copies: Indices, query: Indices, source: Indices, spread: Indices
+    problem: Problem, copies: Indices, source: Indices, spread: Indices
 ) -> Bools:
     """Tell which queries find each source elsewhere, but on no other worker all of them."""
     fleet = len(problem.fleet)
