@@ -223,5 +223,7 @@ def test_bad_rates(queries: Path, tmp_path: Path) -> None:
 
 def test_the_input_is_not_overwritten(queries: Path) -> None:
     before = queries.read_bytes()
-    refused("is used for something else already", queries, "--workers", 2, "--placement-out", queries.with_suffix(".csv"), "--current", queries.with_suffix(".csv"))
+    file = queries.with_suffix(".csv")
+    refused("is used for something else already", queries, "--workers", 2,
+            "--placement-out", file, "--current", file)  # fmt: skip
     assert queries.read_bytes() == before
