@@ -6,7 +6,8 @@ quality  replication factor and CPU seconds of every algorithm, and of Mt-KaHyPa
          on the same instances: 100,000 queries, 100 workers. Mt-KaHyPar sits out where queries have
          one source (it does not end there within minutes, and others reach the lower bound)
 speed    a million queries of two sources on 1,000 workers: queries per second, ratio to OnRand
-repair   part of the way to Mt-KaHyPar's plan (else partition's) with moves of 5 % of the queries
+repair   part of the way to Mt-KaHyPar's plan (else partition's) with moves of 5 % of the queries,
+         and the part that no repair can exceed (needs scipy, extra `solvers`; minutes)
 churn    replication factor under arrivals and departures, with and without moves
 
 All times exclude compilation and reading. CPU seconds count all threads, and what else the machine
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.queries_bound import most_saved
 from evenflow.planning.queries import (
     ALGORITHMS,
     ONLINE,
@@ -140,11 +142,13 @@ def repair(scale: float) -> dict[str, Any]:
         before = row(running, current, 0.0, online=True)["replication_factor"]
         placement, after = measured(running, "repair", max_moves=count // 20)
         way = (before - after["replication_factor"]) / (before - goal)
+        most = most_saved(running, count // 20) / len(problem.subscriptions.rates)
         results[start] = {
             "before": before,
             **after,
             "moved": placement.moved,
             "part_of_the_way": round(way, 3),
+            "no_repair_exceeds": round(most / (before - goal), 3),
         }
         note("repair from", start, results[start])
     return results

@@ -43,7 +43,7 @@ def refine(search: Search, rng: np.random.Generator) -> None:
     """Sweep until the gain of several sweeps in a row is not worth another one."""
     poor = 0
     for _ in range(SWEEPS):
-        gained = sweep(search, sweep_order(search, rng), 0.0, -1, rng)
+        gained = sweep(search, sweep_order(search, rng), 0.0, -1, 0.0, rng)
         poor = poor + 1 if gained < WORTHWHILE * search_traffic(search) else 0
         if poor == PATIENCE:
             return

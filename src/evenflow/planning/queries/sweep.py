@@ -23,6 +23,8 @@ PLATEAU = 0.3
 """How often a move that changes nothing is made."""
 CLOSED = 0.5
 """How often a bundle is closed."""
+EXACT = 1e-12
+"""Up to which a gain is rounding."""
 FEW = 8
 """Up to how many groups on a worker make a source one of those that bundles are closed over."""
 
@@ -167,12 +169,34 @@ def _roomiest(search: Search) -> int:
 
 
 @kernel
+def _accepted(
+    search: Search, gain: float, target: int, weight: float, heat: float, rng: np.random.Generator
+) -> bool:
+    """Decide on a move: yes if it gains, else if it eases a crowded worker, else by chance."""
+    if gain > EXACT:
+        return True
+    worker = search.part[search.bundle[0]]
+    eases = search.load[target] + weight < search.load[worker]
+    if eases and search.load[worker] > search.room[worker]:
+        return True
+    if gain >= -EXACT:
+        return bool(eases or rng.random() < PLATEAU)
+    return bool(heat > 0.0 and rng.random() < np.exp(gain / heat))
+
+
+@kernel
 def sweep(
-    search: Search, order: Indices, price: float, budget: int, rng: np.random.Generator
+    search: Search,
+    order: Indices,
+    price: float,
+    budget: int,
+    heat: float,
+    rng: np.random.Generator,
 ) -> float:
     """Try to move every group and one bundle of every source once; return what was gained.
 
     `order` lists groups as g and sources as -s - 1. A negative budget means any number of moves.
+    A move that loses x is made with probability exp(-x / heat), never at heat 0.
     """
     gained = 0.0
     for entry in order:
@@ -193,11 +217,7 @@ def sweep(
         gain, target, weight = _best_target(search, count, price, budget)
         if target == NOWHERE:
             continue
-        worker = search.part[search.bundle[0]]
-        eases = search.load[target] + weight < search.load[worker]
-        crowded = search.load[worker] > search.room[worker]
-        flat = abs(gain) <= 1e-12 and (eases or rng.random() < PLATEAU)
-        if gain > 1e-12 or flat or (crowded and eases):
+        if _accepted(search, gain, target, weight, heat, rng):
             for at in range(count):
                 leave(search, search.bundle[at])
                 enter(search, search.bundle[at], target)
