@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.planning.queries.examples import problems
 
-from evenflow.planning.queries import NOWHERE, Problem, assess, plan_queries
+from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries import NOWHERE, Fleet, Problem, assess, plan_queries
 from evenflow.planning.queries.cost import traffic, worker_loads
 from evenflow.planning.queries.expand import expand
 from evenflow.planning.queries.kahypar import SolverMissing, kahypar
+from evenflow.planning.queries.partition import partition
 from evenflow.planning.queries.search import (
     fill,
     place_groups,
@@ -131,3 +133,17 @@ def test_without_the_solver_everything_of_ours_still_works(monkeypatch: pytest.M
     for algorithm in ("partition", "repair"):
         placement = plan_queries(problem, algorithm, np.random.default_rng(0))
         assert assess(problem, placement, online=False).feasible
+
+
+def test_partition_keeps_the_bound_on_uneven_loads() -> None:
+    """Instances made of workers filled to their share, so that a placement within it exists."""
+    kept = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        parts = [rng.dirichlet(np.ones(6)) for _ in range(4)]
+        loads = rng.permutation(np.concatenate(parts) + 1e-3)
+        reads = [sorted(set(rng.integers(0, 8, 2).tolist())) for _ in loads]
+        problem = Problem.of(Subscriptions.of(reads, loads=loads), Fleet.of(4, 0.05))
+        placement = partition(problem, rng)
+        kept += assess(problem, placement, online=False).feasible
+    assert kept >= 18

@@ -8,9 +8,10 @@ import numpy as np
 
 from evenflow.planning.queries.expand import expand
 from evenflow.planning.queries.offline import moved_queries
-from evenflow.planning.queries.problem import NOWHERE, Placement, Problem
+from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Placement, Problem
 from evenflow.planning.queries.search import (
     Search,
+    enter,
     fill,
     place_groups,
     queries_to_workers,
@@ -29,14 +30,37 @@ def partition(problem: Problem, rng: np.random.Generator) -> Placement:
     """Place all queries anew, wherever they run now."""
     nowhere = np.full(len(problem.subscriptions), NOWHERE, dtype=np.int32)
     fresh = Problem.of(problem.subscriptions, problem.fleet, problem.pinned, nowhere)
-    search = start_search(fresh)
-    pinned = fresh.settled()[search.groups.members[search.groups.first[:-1]]]
-    place_groups(search, pinned)
+    search = _started(fresh)
     expand(search)
     fill(search)
     refine(search, rng)
+    if _excess(search) > 0:  # uneven loads: pack the heaviest first, then look for traffic
+        packed = _started(fresh)
+        _pack(packed)
+        refine(packed, rng)
+        search = min((search, packed), key=_excess)
     workers = queries_to_workers(search)
     return Placement(workers, moved_queries(problem, workers))
+
+
+def _started(problem: Problem) -> Search:
+    """Return a search with only the pinned queries in place."""
+    search = start_search(problem)
+    place_groups(search, problem.settled()[search.groups.members[search.groups.first[:-1]]])
+    return search
+
+
+def _excess(search: Search) -> float:
+    """Return the load beyond the room of the worker that has most of it."""
+    return float(np.maximum(search.load - search.room * (1 + ROUNDING), 0.0).max())
+
+
+def _pack(search: Search) -> None:
+    """Put unplaced groups, the heaviest first, on the worker that they fill least."""
+    room = np.where(search.room > 0, search.room, np.nan)
+    for item in np.argsort(-search.weight, kind="stable"):
+        if search.part[item] == NOWHERE:
+            enter(search, int(item), int(np.nanargmin((search.load + search.weight[item]) / room)))
 
 
 def refine(search: Search, rng: np.random.Generator) -> None:
