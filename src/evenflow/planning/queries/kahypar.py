@@ -6,6 +6,10 @@ moves becomes migration nets: each worker is a fixed vertex without weight, and 
 to its present worker by a net of the price times its queries.
 """
 
+import subprocess
+import sys
+from functools import cache
+
 import numpy as np
 
 from evenflow.model.arrays import Floats, Indices
@@ -55,6 +59,14 @@ def kahypar(
     part = np.array(graph.partition(context).get_partition(), dtype=np.int32)
     place_groups(search, part[: len(weights)])
     return search
+
+
+@cache
+def _starts() -> bool:
+    """Start the solver in a process of its own: where it cannot, it aborts, and us with it."""
+    program = "import mtkahypar; mtkahypar.initialize(1)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)  # noqa: S603
+    return done.returncode == 0
 
 
 def _nets(problem: Problem, search: Search, price: float) -> tuple[list[list[int]], list[int]]:
