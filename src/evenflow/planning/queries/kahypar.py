@@ -34,6 +34,8 @@ def kahypar(
     try:
         import mtkahypar
 
+        if not _starts():
+            raise SolverMissing("it ends its own process when it starts on this machine")
         solver = mtkahypar.initialize(threads, False)
     except Exception as error:  # whatever a native library throws at its start
         raise SolverMissing(str(error) or type(error).__name__) from error
@@ -64,7 +66,7 @@ def kahypar(
 @cache
 def _starts() -> bool:
     """Start the solver in a process of its own: where it cannot, it aborts, and us with it."""
-    program = "import mtkahypar; mtkahypar.initialize(1)"
+    program = "import mtkahypar; mtkahypar.initialize(1, False)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)  # noqa: S603
     return done.returncode == 0
 
