@@ -137,8 +137,11 @@ def test_the_driver_killed_again_and_again(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_separate_executors_and_a_killed_python_worker(spark: SparkSession, tmp_path: Path) -> None:
+def test_separate_executors_and_one_of_them_killed(spark: SparkSession, tmp_path: Path) -> None:
     rows = lay(tmp_path)
-    assert start(tmp_path, "worker.before_write:2", "local-cluster[2,1,1024]") == 0
-    assert (tmp_path / "mark-worker.before_write").exists(), "no Python worker was killed"
+    assert start(tmp_path, "worker.before_write:2:executor", "local-cluster[2,1,1024]") == 0
+    assert (tmp_path / "mark-worker.before_write").exists(), "no executor was killed"
+    assert "ExecutorLostFailure" in (tmp_path / "log").read_text() or (
+        "Lost executor" in (tmp_path / "log").read_text()
+    )
     check(spark, tmp_path, rows)

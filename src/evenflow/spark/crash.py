@@ -2,6 +2,7 @@
 
 `EVENFLOW_CRASH=name:k` kills the process with SIGKILL when `name` is reached the k-th time in it,
 once: `EVENFLOW_CRASH_MARK` names a file that is made just before and prevents the next time.
+`name:k:executor` kills the executor that a Python worker belongs to as well.
 """
 
 import os
@@ -14,7 +15,7 @@ _reached: Counter[str] = Counter()
 
 def crash_point(name: str) -> None:
     """Mark a place around a durable write."""
-    wanted, _, times = os.environ.get("EVENFLOW_CRASH", "").partition(":")
+    wanted, times, victim = [*os.environ.get("EVENFLOW_CRASH", "").split(":"), "", ""][:3]
     if wanted != name:
         return
     _reached[name] += 1
@@ -23,4 +24,7 @@ def crash_point(name: str) -> None:
     mark = Path(os.environ["EVENFLOW_CRASH_MARK"])
     if not mark.exists():
         mark.touch()
+        if victim == "executor":  # a worker is forked by a daemon, which the executor started
+            status = Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
