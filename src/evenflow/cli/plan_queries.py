@@ -65,6 +65,7 @@ def queries(
     from evenflow.cli.output import as_json, print_json, print_result
     from evenflow.cli.subscription_files import read_placement, read_queries
     from evenflow.planning.queries import ALGORITHMS, ONLINE, Fleet, Problem, assess
+    from evenflow.planning.queries.offline import rooms
 
     if algorithm not in ALGORITHMS:
         raise InputError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm}")
@@ -81,6 +82,8 @@ def queries(
     given = read_queries(file, sources, workers)
     at = read_placement(current, given.names, workers) if current else None
     problem = Problem.of(given.subscriptions, fleet, given.pinned, at)
+    if algorithm not in ONLINE:
+        problem.check_pins(rooms(problem))
     if algorithm == "single-source":
         _refuse_more_sources(given)
     placement, seconds = _timed(problem, algorithm, seed, max_moves)

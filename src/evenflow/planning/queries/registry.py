@@ -12,7 +12,6 @@ from evenflow.planning.queries.leastqt import leastqt
 from evenflow.planning.queries.leastsource import leastsource
 from evenflow.planning.queries.mms import mms
 from evenflow.planning.queries.mqp import mqp
-from evenflow.planning.queries.offline import rooms
 from evenflow.planning.queries.offrand import offrand
 from evenflow.planning.queries.online import Online, place_all
 from evenflow.planning.queries.onrand import onrand
@@ -60,8 +59,6 @@ def plan_queries(
             f"max moves must not be negative and is for {' and '.join(MOVING)}, "
             f"got {max_moves} with {algorithm}"
         )
-    if algorithm in OFFLINE:
-        problem.check_pins(rooms(problem))
     if algorithm == "repair":
         return repair(problem, rng, max_moves)
     if algorithm == "herd":
