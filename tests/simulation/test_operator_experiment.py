@@ -162,3 +162,9 @@ def test_the_delay_is_that_of_the_shortest_way() -> None:
 def test_experiments_are_checked(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         replace(SMALL, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["window_seconds", "fluctuation_seconds", "cost_seconds"])
+def test_times_that_cannot_be_zero_are_refused_by_name(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} must be above 0"):
+        Experiment(**{name: 0.0})  # type: ignore[arg-type]

@@ -72,6 +72,9 @@ class Experiment:
         for name in (f.name for f in fields(self) if f.name.endswith("seconds")):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("window_seconds", "fluctuation_seconds", "cost_seconds"):
+            if getattr(self, name) == 0:
+                raise InputError(f"{name} must be above 0, got 0")
         if not (np.isfinite(self.load) and self.load > 0):
             raise InputError(f"load must be above 0, got {self.load}")
         for name in ("seconds", "warm_up_seconds"):
