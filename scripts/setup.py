@@ -15,6 +15,7 @@ from pathlib import Path
 MIN_PYTHON = (3, 11)
 MIN_JAVA = 17
 JAVA_PACKAGE = "openjdk-17-jre-headless"
+BROWSER_PACKAGE = "chromium"
 
 
 def main(venv: Path, extras: str) -> None:
@@ -32,6 +33,7 @@ def main(venv: Path, extras: str) -> None:
     need_java()
     (venv / ".base").touch()
     if extras == "dev":
+        need_browser()
         (venv / ".dev").touch()
 
 
@@ -63,6 +65,12 @@ def need_java() -> None:
             f"Spark needs Java {MIN_JAVA} or newer, found {java_version() or 'none'}; install "
             f"{JAVA_PACKAGE} or point JAVA_HOME at a newer one"
         )
+
+
+def need_browser() -> None:
+    """Find Chromium for the tests of the page, install it where we may, else say what to do."""
+    if not shutil.which(BROWSER_PACKAGE) and not apt_install(BROWSER_PACKAGE):
+        stop(f"the tests of the page need {BROWSER_PACKAGE}; install it")
 
 
 def java_version() -> int:
