@@ -1,11 +1,18 @@
 """The papers' tables and figures, each a grid of points that any number of machines can measure."""
 
 from evenflow.errors import InputError
-from evenflow.experiments import borealis_static
+from evenflow.experiments import (
+    borealis_dynamic,
+    borealis_intro,
+    borealis_robust,
+    borealis_static,
+)
 from evenflow.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.id: experiment for experiment in (*borealis_static.EXPERIMENTS,)
+    experiment.id: experiment
+    for part in (borealis_intro, borealis_static, borealis_dynamic, borealis_robust)
+    for experiment in part.EXPERIMENTS
 }
 
 
