@@ -1,11 +1,47 @@
 """The papers' tables and figures, each a grid of points that any number of machines can measure."""
 
 from evenflow.errors import InputError
-from evenflow.experiments import borealis_static
+from evenflow.experiments import (
+    borealis_static,
+    herding_arrival,
+    herding_churn,
+    herding_rates,
+    herding_theory,
+    herding_week,
+    mixed_beta,
+    mixed_discretise,
+    mixed_fluctuation,
+    mixed_sizes,
+    mixed_skew,
+    mixed_table,
+    mixed_tolerance,
+    mixed_workers,
+)
 from evenflow.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.id: experiment for experiment in (*borealis_static.EXPERIMENTS,)
+    experiment.id: experiment
+    for experiment in (
+        *borealis_static.EXPERIMENTS,
+        *herding_theory.EXPERIMENTS,
+        *herding_arrival.EXPERIMENTS,
+        *herding_churn.EXPERIMENTS,
+        *herding_rates.EXPERIMENTS,
+        *herding_week.EXPERIMENTS,
+        *sorted(
+            (
+                *mixed_skew.EXPERIMENTS,
+                *mixed_workers.EXPERIMENTS,
+                *mixed_tolerance.EXPERIMENTS,
+                *mixed_sizes.EXPERIMENTS,
+                *mixed_discretise.EXPERIMENTS,
+                *mixed_fluctuation.EXPERIMENTS,
+                *mixed_table.EXPERIMENTS,
+                *mixed_beta.EXPERIMENTS,
+            ),
+            key=lambda experiment: int(experiment.id.removeprefix("mixed-fig")),
+        ),
+    )
 }
 
 

@@ -74,6 +74,15 @@ def spreads(
     return {key: Spread(tuple(values)) for key, values in groups.items()}
 
 
+def only(**columns: Any) -> Callable[[dict[str, Any]], bool]:
+    """Return a test for rows that have these values.
+
+    >>> only(window=5)({"window": 5, "seed": 1})
+    True
+    """
+    return lambda row: all(row[name] == value for name, value in columns.items())
+
+
 def paired(
     rows: Rows, value: str, first: str, second: str, by: Sequence[str], column: str = "algorithm"
 ) -> Spread:
