@@ -2,6 +2,9 @@
 
 from evenflow.errors import InputError
 from evenflow.experiments import (
+    borealis_dynamic,
+    borealis_intro,
+    borealis_robust,
     borealis_static,
     herding_arrival,
     herding_churn,
@@ -11,7 +14,7 @@ from evenflow.experiments import (
     mixed_beta,
     mixed_discretise,
     mixed_fluctuation,
-    mixed_sizes,
+    mixed_keys,
     mixed_skew,
     mixed_table,
     mixed_tolerance,
@@ -19,29 +22,14 @@ from evenflow.experiments import (
 )
 from evenflow.experiments.experiment import Experiment
 
+PARTS = (
+    *(borealis_intro, borealis_static, borealis_dynamic, borealis_robust),
+    *(herding_theory, herding_arrival, herding_churn, herding_rates, herding_week),
+    *(mixed_skew, mixed_workers, mixed_tolerance, mixed_keys, mixed_discretise),
+    *(mixed_fluctuation, mixed_table, mixed_beta),
+)
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.id: experiment
-    for experiment in (
-        *borealis_static.EXPERIMENTS,
-        *herding_theory.EXPERIMENTS,
-        *herding_arrival.EXPERIMENTS,
-        *herding_churn.EXPERIMENTS,
-        *herding_rates.EXPERIMENTS,
-        *herding_week.EXPERIMENTS,
-        *sorted(
-            (
-                *mixed_skew.EXPERIMENTS,
-                *mixed_workers.EXPERIMENTS,
-                *mixed_tolerance.EXPERIMENTS,
-                *mixed_sizes.EXPERIMENTS,
-                *mixed_discretise.EXPERIMENTS,
-                *mixed_fluctuation.EXPERIMENTS,
-                *mixed_table.EXPERIMENTS,
-                *mixed_beta.EXPERIMENTS,
-            ),
-            key=lambda experiment: int(experiment.id.removeprefix("mixed-fig")),
-        ),
-    )
+    experiment.id: experiment for part in PARTS for experiment in part.EXPERIMENTS
 }
 
 

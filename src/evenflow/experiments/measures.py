@@ -54,6 +54,11 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def equal(**columns: object) -> Callable[[dict[str, Any]], bool]:
+    """Return the rows' filter for columns of given values, as `where` takes it."""
+    return lambda row: all(row[name] == value for name, value in columns.items())
+
+
 def spreads(
     rows: Rows,
     value: str,
