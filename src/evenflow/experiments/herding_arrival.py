@@ -11,7 +11,7 @@ from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Experiment, Rows
 from evenflow.experiments.herding import FACTOR, PAPER, POPULARITY, run, sweep
 from evenflow.experiments.looks import look
-from evenflow.experiments.measures import Spread, only, short, spreads
+from evenflow.experiments.measures import Spread, judged, only, short, spreads
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ def _falls(found: Found, algorithms: tuple[str, ...]) -> Claim:
         f"{look(name).label} {short(line[0][1])} to {short(line[-1][1])}"
         for name, line in lines.items()
     )
-    return Claim("The larger the popularity exponent, the less replication", ends, falling)
+    return judged("The larger the popularity exponent, the less replication", ends, falling)
 
 
 def _rises(found: Found, algorithms: tuple[str, ...]) -> Claim:
@@ -113,7 +113,7 @@ def _rises(found: Found, algorithms: tuple[str, ...]) -> Claim:
         f"{look(name).label} " + ", ".join(short(value) for _, value in line)
         for name, line in lines.items()
     )
-    return Claim(
+    return judged(
         "Replication grows with the sources per query, with diminishing returns",
         f"for {', '.join(f'{at:g}' for at, _ in lines[algorithms[0]])} sources: {told}",
         holds,
@@ -129,27 +129,23 @@ def _fig4_claims(rows: Rows) -> list[Claim]:
     beaten = _beaten(found, "mms", ("ic", "mqp", "offrand"))
     return [
         _falls(found, paper),
-        Claim(
+        judged(
             "IC and MMS are up to four times better than OffRand",
             f"IC up to {_most(gains['ic'])}, MMS up to {_most(gains['mms'])}; "
             f"partition up to {_most(gains['partition'])}",
             most >= 3.5,
-            ""
-            if most >= 3.5
-            else "Better everywhere, but by less: how queries share sources is "
+            "Better everywhere, but by less: how queries share sources is "
             "given by the popularity exponent alone, their number by our reading of it.",
         ),
-        Claim(
+        judged(
             "MMS consistently outperforms the other offline algorithms",
             "; ".join(beaten) if beaten else "never more than 1 % above another",
             not beaten,
-            ""
-            if not beaten
-            else "MMS evens the traffic of workers, not its sum: with few, very "
+            "MMS evens the traffic of workers, not its sum: with few, very "
             "popular sources that costs copies.",
         ),
         _rises(found, paper),
-        Claim(
+        judged(
             "Single-source queries are replicated at most twice (theorem 3)",
             ", ".join(f"{look(name).label} {value}" for name, value in single.items()),
             all(value.high <= 2 for value in single.values()),
@@ -167,49 +163,41 @@ def _fig5_claims(rows: Rows) -> list[Claim]:
     most = max(random["leastcost"].values())
     better = [at for at, gain in offline.items() if gain >= 0.995]
     return [
-        Claim(
+        judged(
             "LeastCost is the best of the online rules",
             "; ".join(beaten) if beaten else "nowhere more than 1 % above another",
             not beaten,
-            ""
-            if not beaten
-            else "A handful of sources read by nearly all queries: LeastCost "
-            "fills workers with whatever shares a source until they are full, LeastSource limits "
-            "what a worker gathers. From exponent 1.5 on LeastCost leads.",
+            "With a handful of sources that nearly all queries read, LeastCost fills workers "
+            "with whatever shares one until they are full, and LeastSource limits what a worker "
+            "gathers. At all other places LeastCost leads.",
         ),
-        Claim(
+        judged(
             "LeastSource is close to LeastCost",
             f"{short(min(source.values()))} to {_most(source)}",
             max(source.values()) < 1.5,
-            ""
-            if max(source.values()) < 1.5
-            else "Close where sources are many; with few popular "
+            "Close where sources are many; with few popular "
             "ones it keeps workers even in sources at the price of copies.",
         ),
-        Claim(
+        judged(
             "LeastCost is up to four times better than OnRand",
             f"LeastCost up to {_most(random['leastcost'])}; herd up to {_most(random['herd'])}, "
             f"repaired up to {_most(random['repair'])}",
             most >= 3,
-            "" if most >= 3 else "Better everywhere, but by less on these instances.",
+            "Better everywhere, but by less on these instances.",
         ),
-        Claim(
+        judged(
             "LeastCost is as good as the best offline algorithm, MMS, and sometimes better",
             f"MMS over LeastCost {short(min(offline.values()))} to {_most(offline)}; as good or "
             f"better at {', '.join(better) if better else 'none'}",
             min(offline.values()) >= 0.95,
-            ""
-            if min(offline.values()) >= 0.95
-            else "Sometimes: with few popular sources an order "
+            "Sometimes: with few popular sources an order "
             "of arrival costs copies that a plan of all queries avoids.",
         ),
-        Claim(
+        judged(
             "LeastQT is virtually identical to OnRand",
             f"OnRand over LeastQT up to {_most(_gains(found, 'onrand', 'leastqt'))}",
             not no_better,
-            ""
-            if not no_better
-            else "Where many queries are of few types (one source a query, or "
+            "Where many queries are of few types (one source a query, or "
             "heavy popularity) counting types does keep equal queries together; with types that "
             "hardly repeat it is random placement.",
         ),

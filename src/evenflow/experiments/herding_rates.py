@@ -25,7 +25,7 @@ from evenflow.experiments.herding import (
     seed_of,
 )
 from evenflow.experiments.looks import look
-from evenflow.experiments.measures import only, paired, short, spreads
+from evenflow.experiments.measures import judged, only, paired, short, spreads
 from evenflow.simulation.subscriptions import Correlation, with_rates
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _claims(rows: Rows) -> list[Claim]:
     ours = paired(rows, "replication_factor", "herd", "leastcost",
                   ["correlation", "exponent", "seed"])  # fmt: skip
     return [
-        Claim(
+        judged(
             "The more positive the correlation of rates and popularity, the more replication",
             "; ".join(
                 f"{look(name).label} {', '.join(short(value) for value in values)}"
@@ -117,22 +117,22 @@ def _claims(rows: Rows) -> list[Claim]:
             )
             + " (negative, none, positive; popularity exponent 2)",
             ordered,
-            "" if ordered else "It does for the rules that share sources; ties within noise else.",
+            "It does for the rules that share sources; ties within noise else.",
         ),
-        Claim(
+        judged(
             "Typically LeastCost is the best, MMS included",
             (f"beaten in {len(lost)} comparisons over {cells} cases: {'; '.join(lost)}"
              if lost else "best in all cases") + f"; herd {ours} times LeastCost",
             len({text.split("(")[1] for text in lost}) <= cells / 2,
-            "" if not lost else "MMS knows all queries beforehand, and with few popular sources "
+            "MMS knows all queries beforehand, and with few popular sources "
             "LeastSource limits what a worker gathers; of the online rules LeastCost leads from "
             "exponent 1.5 on.",
         ),
-        Claim(
+        judged(
             "With negatively correlated rates LeastCost is substantially better than MMS",
             f"MMS over LeastCost {short(min(negative))} to {short(max(negative))}",
             max(negative) > 1.1,
-            "" if max(negative) > 1.1 else "Equal or worse here: the heavy sources have one query "
+            "Equal or worse here: the heavy sources have one query "
             "each and are shipped once by either, so that little traffic is left to differ in.",
         ),
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from evenflow.experiments.herding import (
     drawn,
     seed_of,
 )
-from evenflow.experiments.measures import Spread, only, short, spreads
+from evenflow.experiments.measures import Spread, judged, only, short, spreads
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import Fleet, Problem, assess, plan_queries
 from evenflow.planning.queries.onrand import expected_traffic
@@ -100,14 +100,14 @@ def _random_claims(rows: Rows) -> list[Claim]:
     pieces = spreads(rows, "share", ["workers"], only(family="pieces"))
     few, many = min(pieces), max(pieces)
     return [
-        Claim(
+        judged(
             "Random placement costs (1 - 1/m sum over s of (1 - 1/k)^d_s) k m in the mean "
             "(proposition 2)",
             f"measured over expected traffic {Spread(tuple(1 + value for value in off))}, "
             f"at most {short(100 * max(map(abs, off)))} % off in a single run",
             abs(float(np.mean(off))) < 0.005,
         ),
-        Claim(
+        judged(
             "Random placement can reach the worst traffic of all, k times the best",
             f"queries in k pieces that share nothing: {pieces[few]} of the worst at {few[0]} "
             f"workers, {pieces[many]} at {many[0]}, where each piece has few queries",
@@ -205,10 +205,10 @@ def _single_claims(rows: Rows) -> list[Claim]:
         )
 
     return [
-        Claim("Equal rates: at most 1 + k/m times the optimum (theorem 3)", told("equal"),
+        judged("Equal rates: at most 1 + k/m times the optimum (theorem 3)", told("equal"),
               kept("equal")),
-        Claim("Any rates: at most twice the optimum (theorem 3)", told("pareto"), kept("pareto")),
-        Claim(
+        judged("Any rates: at most twice the optimum (theorem 3)", told("pareto"), kept("pareto")),
+        judged(
             "Single-source replication is at most 2",
             f"at most {short(factor)} where all sources are equally popular; one that fills "
             "several workers is shipped to several by any plan",

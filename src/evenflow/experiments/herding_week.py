@@ -18,7 +18,7 @@ from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows, Scale
 from evenflow.experiments.herding import PAPER, SOURCES_PER_QUERY, drawn, seed_of
 from evenflow.experiments.herding_churn import rule_of
-from evenflow.experiments.measures import Spread, only, short, spreads
+from evenflow.experiments.measures import Spread, judged, only, short, spreads
 from evenflow.planning.queries import Fleet, Problem, plan_queries, traffic
 from evenflow.simulation.churn import Churn, draw_times, sample_steps, simulate
 
@@ -134,7 +134,7 @@ def _claims(rows: Rows) -> list[Claim]:
     popular, many = 1.0, 2.0
     near = worst["roundrobin", popular].mean
     return [
-        Claim(
+        judged(
             "Round robin is nearly as bad as shipping every source to every worker",
             f"{worst['roundrobin', popular]} of the worst with few popular sources, "
             f"{worst['roundrobin', many]} with many",
@@ -142,7 +142,7 @@ def _claims(rows: Rows) -> list[Claim]:
             "True as far as sources have more queries than there are workers; the others are "
             "shipped to as many workers as they have queries.",
         ),
-        Claim(
+        judged(
             "LeastCost needs about 11 % of round robin's traffic",
             f"{short(100 * robin['leastcost', popular].mean)} % with few popular sources, "
             f"{short(100 * robin['leastcost', many].mean)} % with many; herd "

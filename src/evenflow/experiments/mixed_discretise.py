@@ -17,7 +17,7 @@ import numpy as np
 
 from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows, Scale
-from evenflow.experiments.measures import short, spreads
+from evenflow.experiments.measures import judged, short, spreads
 from evenflow.experiments.mixed import (
     DEFAULTS,
     INTERVALS,
@@ -147,33 +147,29 @@ def _claims(rows: Rows) -> list[Claim]:
     degrees = list(DEGREES[1:])
     falling = all(planning[a,].mean > 0.9 * planning[b,].mean for a, b in pairwise(degrees))
     return [
-        Claim(
+        judged(
             "Planning is an order of magnitude faster at R = 8 than on the original keys",
             f"{short(faster[8])} times faster on {records[8,]} records than on "
             f"{records[ORIGINAL,]} keys ({planning[8,]} against {planning[ORIGINAL,]} ms); with "
             f"grouping and turning back {short(original / total[8,].mean)} times ({total[8,]} ms)",
             faster[8] >= 8,
-            ""
-            if faster[8] >= 8
-            else "Planning on the keys themselves is one pass over them and "
+            "Planning on the keys themselves is one pass over them and "
             "a sort of what is overloaded: milliseconds where the paper's took six seconds, so "
             "that there is little to save, and grouping costs more than it saves. What records "
             "do save is what workers have to report.",
         ),
-        Claim(
+        judged(
             "The larger R, the faster the plan",
             ", ".join(f"{planning[d,].mean:.2f} ms at {d}" for d in degrees),
             falling,
-            "" if falling else "Records hardly get fewer from some degree on.",
+            "Records hardly get fewer from some degree on.",
         ),
-        Claim(
+        judged(
             "Errors of loads stay within 1 % for R from 1 to 256",
             f"at most {short(worst)} % with one running deviation, as printed; "
             f"{short(worst_own)} % with one for each worker, as ours",
             worst <= 1,
-            ""
-            if worst <= 1
-            else "One running deviation evens the sum over all workers, not each "
+            "One running deviation evens the sum over all workers, not each "
             f"worker's. With one for each worker the claim holds: {short(worst_own)} %.",
         ),
     ]

@@ -9,7 +9,7 @@ tries every number of entries to send home: `small` has 10,000 keys, else it alo
 from typing import TYPE_CHECKING
 
 from evenflow.experiments.experiment import Claim, Experiment, Point, Rows, Scale
-from evenflow.experiments.measures import paired, short, spreads
+from evenflow.experiments.measures import judged, paired, short, spreads
 from evenflow.experiments.mixed import PAPER, grid, run
 from evenflow.experiments.mixed_loops import draw_loop
 
@@ -40,29 +40,27 @@ def _claims(rows: Rows) -> list[Claim]:
     times = spreads(rows, "milliseconds", ["algorithm", "fluctuation"])
     readj = times["readj", last].mean / times["readj", first].mean
     return [
-        Claim(
+        judged(
             "Mixed plans faster than Readj by a large margin",
             f"Readj takes {slower['readj']} times as long; cover {slower['cover']} times, "
             f"compact {slower['compact']} times",
             slower["readj"].low > 3,
         ),
-        Claim(
+        judged(
             "Readj gets slower as f grows",
             f"{times['readj', first]} ms at f {first:g}, {times['readj', last]} ms at {last:g}",
             readj > 1.2,
-            ""
-            if readj > 1.2
-            else "All thresholds are tried at any f, and sorting for them takes "
+            "All thresholds are tried at any f, and sorting for them takes "
             "most of the time; the paper's pairs every task with every key.",
         ),
-        Claim(
+        judged(
             "The migration cost of Mixed grows more slowly with f than Readj's",
             f"from f {first:g} to {last:g}: Mixed {found['mixed', first]} to "
             f"{found['mixed', last]} %, Readj {found['readj', first]} to {found['readj', last]} %; "
             f"cover {found['cover', first]} to {found['cover', last]} % ({ours} times Mixed)",
             growth["mixed"] < growth["readj"],
         ),
-        Claim(
+        judged(
             "Brute force is a poor option: MixedBF is slow and moves about what Mixed moves",
             f"{slower['mixedbf']} times Mixed's time; {alike} times its moved state",
             slower["mixedbf"].mean > 5 and 0.8 < alike.mean < 1.1,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from evenflow.experiments.experiment import Claim, Experiment, Point, Rows, Scale
-from evenflow.experiments.measures import spreads
+from evenflow.experiments.measures import judged, spreads
 from evenflow.experiments.mixed import PAPER, WINDOWS, grid, run
 from evenflow.experiments.mixed_loops import (
     PLANNERS,
@@ -43,13 +43,13 @@ def _claims(rows: Rows) -> list[Claim]:
     return [
         cheaper(rows, "keys", "Mixed moves less state than MinTable at any number of keys",
                  list(KEYS)),
-        Claim(
+        judged(
             "Mixed needs more planning time as the keys grow",
             ", ".join(f"{times['mixed', at]} ms ({ratio['mixed', at]} times one argsort) at "
                       f"{at:,}" for at in KEYS),
             times["mixed", KEYS[-1]].mean > times["mixed", KEYS[0]].mean,
         ),
-        Claim(
+        judged(
             "Mixed's cost is stable whatever the number of keys",
             "; ".join(
                 f"window {w}: " + told(dict(zip(KEYS, mine, strict=True))) + " %"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Rows
-from evenflow.experiments.measures import Spread, only, paired, short, spreads
+from evenflow.experiments.measures import Spread, judged, only, paired, short, spreads
 from evenflow.experiments.mixed import MOVED, PLANNING, WINDOWS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def cheaper(rows: Rows, x: str, claim: str, at: Sequence[Any], factor: float = 1
     found = moved(rows, x)
     ratios = {w: compared(found, "mintable", "mixed", w) for w in WINDOWS}
     ours = paired(rows, "moved_percent", "cover", "mixed", [x, "window", "seed"])
-    return Claim(
+    return judged(
         claim,
         "MinTable over Mixed, "
         + "; ".join(f"window {w}: {told(mine)}" for w, mine in ratios.items())
@@ -81,7 +81,7 @@ def less_with_window(rows: Rows, x: str) -> Claim:
         for (name, window, at), value in found.items()
         if name == "mixed" and window == 1 and value.mean
     ]
-    return Claim(
+    return judged(
         "A larger window makes Mixed's plans cheaper",
         f"window 5 over window 1: {short(min(share))} to {short(max(share))}",
         max(share) < 1,

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows, Scale
-from evenflow.experiments.measures import only, short, spreads
+from evenflow.experiments.measures import judged, only, short, spreads
 from evenflow.experiments.mixed import DEFAULTS, PAPER, SEEDS
 from evenflow.model import hash_keys, jump
 from evenflow.simulation.keys import zipf_costs
@@ -87,31 +87,29 @@ def _claims(rows: Rows) -> list[Claim]:
     near = abs(workers[40] / 2.5 - 1) < 0.2
     few = keys[KEYS[0]] > 3
     return [
-        Claim(
+        judged(
             "Skewness grows with the number of workers",
             "fullest over emptiest worker: "
             + ", ".join(f"{short(value)} with {at}" for at, value in workers.items()),
             rising == sorted(rising),
         ),
-        Claim(
+        judged(
             "With 40 workers the fullest has almost 2.5 times the load of the emptiest",
             f"{short(workers[40])} times",
             near,
-            "" if near else "Of the same order: the paper's hash and its keys are not given.",
+            "Of the same order: the paper's hash and its keys are not given.",
         ),
-        Claim(
+        judged(
             "More keys make the hash more even",
             "fullest over emptiest: "
             + ", ".join(f"{short(value)} with {at:,} keys" for at, value in keys.items()),
             falling == sorted(falling, reverse=True),
         ),
-        Claim(
+        judged(
             "With 5,000 keys the fullest worker has around 4 times the load of the emptiest",
             f"{short(keys[KEYS[0]])} times with {DEFAULTS['workers']} workers",
             few,
-            ""
-            if few
-            else "The largest of 5,000 Zipf keys is 5 % of the load and a worker of 15 "
+            "The largest of 5,000 Zipf keys is 5 % of the load and a worker of 15 "
             "has 7 % in the mean, so one worker is near 2 means and none far below 0.8. It would "
             "take about 40 workers; the paper does not say how many it had.",
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows, Scale
 from evenflow.experiments.looks import look
-from evenflow.experiments.measures import only, short, spreads
+from evenflow.experiments.measures import judged, only, short, spreads
 from evenflow.experiments.mixed import MOVED, PAPER, adjustments, grid, run
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ def _fig17_claims(rows: Rows) -> list[Claim]:
     tables = {theta: needed(theta) for theta in THETAS}
     sizes = list(tables.values())
     return [
-        Claim(
+        judged(
             "A small table makes Mixed as expensive as MinTable; a large one makes it cheap",
             "tolerance 0.08: " + ", ".join(f"{short(v)} % at {n:,}" for n, v in mixed.items())
             + "; cover "
             + ", ".join(f"{short(found['cover', 0.08, n].mean)} %" for n in TABLES),
             drop > 1.5,
         ),
-        Claim(
+        judged(
             "The stricter the balance, the larger the table that is needed",
             ", ".join(f"{n:,} entries for {theta:g}" for theta, n in tables.items()),
             sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1],
@@ -127,13 +127,13 @@ def _fig18_claims(rows: Rows) -> list[Claim]:
     limit = 10_000 * 14 / 15
     close = all(abs(end / limit - 1) < 0.05 for end in ends.values())
     return [
-        Claim(
+        judged(
             "A smaller tolerance lets MinMig's table grow faster",
             "after 16 adjustments: "
             + ", ".join(f"{size:,.0f} at {theta:g}" for theta, size in middle.items()),
             order == sorted(order, reverse=True),
         ),
-        Claim(
+        judged(
             "All tolerances converge to the same table, about 9,350 entries (14/15 of the keys)",
             f"after {last:,} adjustments: "
             + ", ".join(f"{size:,.0f} at {theta:g}" for theta, size in ends.items())
@@ -141,7 +141,7 @@ def _fig18_claims(rows: Rows) -> list[Claim]:
             + ", ".join(f"{look(name).label} {found[name, 0.08, last].mean:,.0f}"
                         for name in BOUNDED),
             close,
-            "" if close else "They are still on their way, the strict ones ahead: the looser the "
+            "They are still on their way, the strict ones ahead: the looser the "
             "tolerance, the fewer keys each adjustment moves.",
         ),
     ]  # fmt: skip

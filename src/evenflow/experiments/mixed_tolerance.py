@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from evenflow.experiments.experiment import Claim, Experiment, Point, Rows, Scale
-from evenflow.experiments.measures import only, spreads
+from evenflow.experiments.measures import judged, only, spreads
 from evenflow.experiments.mixed import PAPER, WINDOWS, grid, run
 from evenflow.experiments.mixed_loops import (
     PLANNERS,
@@ -43,21 +43,19 @@ def _claims(rows: Rows) -> list[Claim]:
     threefold = compared(found, "mintable", "mixed", 5)
     caught = all(catches[at] < 1.3 for at in THETAS if at >= 0.2)
     return [
-        Claim(
+        judged(
             "Planning runs faster with a larger tolerance",
             ", ".join(f"{times['mixed', at]} ms at {at:g}" for at in THETAS),
             times["mixed", THETAS[0]].mean > times["mixed", THETAS[-1]].mean,
         ),
-        Claim(
+        judged(
             "From 0.2 on Mixed plans as fast as MinTable",
             f"Mixed over MinTable: {told(catches)}",
             caught,
-            ""
-            if caught
-            else "Both take milliseconds here, and Mixed always pays for the powers "
+            "Both take milliseconds here, and Mixed always pays for the powers "
             "in its order of keys, which MinTable does without.",
         ),
-        Claim(
+        judged(
             "Stronger balance costs more migration",
             "; ".join(
                 f"window {w}: " + told({at: found["mixed", w, at].mean for at in THETAS}) + " %"
@@ -65,13 +63,13 @@ def _claims(rows: Rows) -> list[Claim]:
             ),
             falls,
         ),
-        Claim(
+        judged(
             "MinTable moves three times as much as Mixed under the same bound",
             f"window 1: {told(compared(found, 'mintable', 'mixed', 1))}; "
             f"window 5: {told(threefold)}",
             min(threefold.values()) >= 2,
         ),
-        Claim(
+        judged(
             "Even at 0.02 a plan takes less than a second",
             f"{strict[THETAS[0],]} ms",
             strict[THETAS[0],].high < 1000,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from evenflow.experiments.experiment import Claim, Experiment, Point, Rows, Scale
-from evenflow.experiments.measures import paired, short, spreads
+from evenflow.experiments.measures import judged, paired, short, spreads
 from evenflow.experiments.mixed import PAPER, WINDOWS, grid, run
 from evenflow.experiments.mixed_loops import PLANNERS, cheaper, draw_loop, less_with_window, moved
 
@@ -38,12 +38,12 @@ def _claims(rows: Rows) -> list[Claim]:
             at_most_35,
             1.2,
         ),
-        Claim(
+        judged(
             "Mixed plans a little longer than MinTable",
             f"{time} times MinTable's time",
             1 < time.mean < 3,
         ),
-        Claim(
+        judged(
             "At 40 workers Mixed's cost jumps to nearly MinTable's: the table is too small",
             "; ".join(
                 f"window {w}: {short(jump[w])} times that at 35 workers, {short(reach[w])} of "
@@ -51,9 +51,7 @@ def _claims(rows: Rows) -> list[Claim]:
                 for w in WINDOWS
             ),
             reached,
-            ""
-            if reached
-            else "The table does not bind here. From 34 workers on the heaviest key "
+            "The table does not bind here. From 34 workers on the heaviest key "
             "alone exceeds the bound: our Mixed leaves it where it is and aims at its load, where "
             "the paper's goes on moving keys after a balance that no plan reaches.",
         ),
