@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     # Spark adds up the bytes of a batch anew for every row, which doubles the time of a row's way
-    # to Python, unless the limit is this one. The rows are bounded instead; the router gathers them.
+    # to Python, unless the limit is this one. Rows are bounded instead; the router gathers them.
     "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # The plan is fixed by hand: one partition is one worker.
