@@ -10,7 +10,7 @@ from typing import Any
 from evenflow.errors import InputError
 from evenflow.spark.bundle import read_part, unpack
 from evenflow.spark.ledger import Ledger
-from evenflow.spark.registry import Hosted, Registry
+from evenflow.spark.registry import Columns, Hosted, Registry
 from evenflow.spark.state import Task
 from evenflow.sql import (
     Catalog,
@@ -47,7 +47,7 @@ def compiled(
     text: str,
     registry: Registry,
     *,
-    key: tuple[str, ...] | None,
+    key: Columns | None,
     over: tuple[str, ...],
 ) -> Compiled:
     """Compile a query, a template or an operator, or refuse it."""

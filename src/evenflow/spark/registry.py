@@ -14,6 +14,7 @@ from evenflow.errors import InputError
 from evenflow.spark.bundle import Ref
 
 Keys = Mapping[str, tuple[str, ...]]
+Columns = tuple[str, ...] | Keys  # the same columns in all streams, or those of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Hosted:
     kind: str
     streams: tuple[str, ...]
     schema: pa.Schema
-    key: tuple[str, ...] | None = None
+    key: Columns | None = None
     keys: Keys | None = None
     inferred: Keys | None = None
     publish: bool = False
@@ -149,7 +150,7 @@ def _query_record(query: Hosted) -> dict[str, Any]:
         "kind": query.kind,
         "streams": list(query.streams),
         "schema": _text(query.schema),
-        "key": None if query.key is None else list(query.key),
+        "key": columns_record(query.key),
         "keys": _lists(query.keys),
         "inferred": _lists(query.inferred),
         "publish": query.publish,
@@ -160,7 +161,7 @@ def _query_record(query: Hosted) -> dict[str, Any]:
 
 
 def _query(record: Any) -> Hosted:
-    key, parameters, by = record["key"], record["parameters"], record["subscription_key"]
+    parameters, by = record["parameters"], record["subscription_key"]
     return Hosted(
         name=record["name"],
         uid=record["uid"],
@@ -169,7 +170,7 @@ def _query(record: Any) -> Hosted:
         kind=record["kind"],
         streams=tuple(record["streams"]),
         schema=_schema(record["schema"]),
-        key=None if key is None else tuple(key),
+        key=columns_of(record["key"]),
         keys=_tuples(record["keys"]),
         inferred=_tuples(record["inferred"]),
         publish=record["publish"],
@@ -177,6 +178,16 @@ def _query(record: Any) -> Hosted:
         parameters=None if parameters is None else _schema(parameters),
         subscription_key=None if by is None else tuple(by),
     )
+
+
+def columns_record(key: Columns | None) -> Any:
+    """Return a key as a JSON value."""
+    return _lists(key) if isinstance(key, Mapping) or key is None else list(key)
+
+
+def columns_of(record: Any) -> Columns | None:
+    """Read back what `columns_record` gave."""
+    return _tuples(record) if isinstance(record, dict) or record is None else tuple(record)
 
 
 def _lists(keys: Keys | None) -> dict[str, list[str]] | None:
