@@ -68,20 +68,18 @@ class Hosted:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Everything hosted in a batch; `past` are cancelled queries, whose results stay readable."""
+    """Everything hosted in a batch."""
 
     version: int = 0
     streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     queries: Mapping[str, Hosted] = field(default_factory=dict)
-    past: Mapping[str, Hosted] = field(default_factory=dict)
 
     def with_query(self, query: Hosted, stream: StreamSpec | None = None) -> "Registry":
         """Return the next version with one more query, and the stream it publishes."""
         streams = {**self.streams, query.name: stream} if stream else self.streams
         queries = {**self.queries, query.name: query}
-        past = {name: old for name, old in self.past.items() if name != query.name}
-        return replace(self, version=self.version + 1, streams=streams, queries=queries, past=past)
+        return replace(self, version=self.version + 1, streams=streams, queries=queries)
 
     def without_query(self, name: str) -> "Registry":
         """Return the next version without a query; refuse if others read what it publishes."""
@@ -95,7 +93,6 @@ class Registry:
             version=self.version + 1,
             streams={k: v for k, v in self.streams.items() if k != name or not v.derived},
             queries={k: v for k, v in self.queries.items() if k != name},
-            past={**self.past, name: self.queries[name]},
         )
 
     def readers(self, stream: str) -> list[Hosted]:
@@ -112,8 +109,7 @@ class Registry:
                 for name, s in self.streams.items()
             },
             "tables": {name: [_text(t.schema), list(t.rows)] for name, t in self.tables.items()},
-            "queries": {name: _query_record(query) for name, query in self.queries.items()},
-            "past": {name: _query_record(query) for name, query in self.past.items()},
+            "queries": {name: query_record(query) for name, query in self.queries.items()},
         }
 
     @classmethod
@@ -127,9 +123,8 @@ class Registry:
             name: TableSpec(_schema(text), Ref(*ref))
             for name, (text, ref) in record["tables"].items()
         }
-        queries = {name: _query(value) for name, value in record["queries"].items()}
-        past = {name: _query(value) for name, value in record["past"].items()}
-        return cls(record["version"], streams, tables, queries, past)
+        queries = {name: query_of(value) for name, value in record["queries"].items()}
+        return cls(record["version"], streams, tables, queries)
 
 
 def listed(names: Any) -> str:
@@ -141,7 +136,8 @@ def listed(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _query_record(query: Hosted) -> dict[str, Any]:
+def query_record(query: Hosted) -> dict[str, Any]:
+    """Return a query as a JSON value."""
     return {
         "name": query.name,
         "uid": query.uid,
@@ -160,7 +156,8 @@ def _query_record(query: Hosted) -> dict[str, Any]:
     }
 
 
-def _query(record: Any) -> Hosted:
+def query_of(record: Any) -> Hosted:
+    """Read back what `query_record` gave."""
     parameters, by = record["parameters"], record["subscription_key"]
     return Hosted(
         name=record["name"],

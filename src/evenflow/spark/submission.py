@@ -48,8 +48,8 @@ class Submission:
 
     def same_as(self, query: Hosted) -> bool:
         """Tell whether a hosted query was asked for with the same words."""
-        mine = (self.form, self.text, self.key, self.publish)
-        return mine == (query.form, query.text, query.key, query.publish)
+        mine = (self.form, self.text, self.key, self.publish, self.over or query.streams)
+        return mine == (query.form, query.text, query.key, query.publish, query.streams)
 
     def _hosted(self, program: Compiled, registry: Registry) -> Hosted:
         return Hosted(
