@@ -81,6 +81,12 @@ def _pick(rng: np.random.Generator, values: Sequence[object], count: int) -> lis
     return [values[i] for i in rng.integers(0, len(values), count)]
 
 
+def shifted(rows: pa.Table, seconds: int) -> pa.Table:
+    """The rows, that much later."""
+    times = pa.array(np.asarray(rows.column(0).cast(pa.int64())) + seconds * SECOND)
+    return rows.set_column(0, rows.schema.field(0), times.cast(rows.schema.field(0).type))
+
+
 def cut(rng: np.random.Generator, rows: pa.Table, batches: int) -> list[pa.Table]:
     """Cut rows into batches of any size, some empty."""
     ends = [*np.sort(rng.integers(0, len(rows) + 1, batches - 1)).tolist(), len(rows)]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.spark.harness import BEGIN_US, SECOND, cut, trades
+from tests.spark.harness import BEGIN_US, SECOND, cut, shifted, trades
 from tests.spark.local import Local
 from tests.spark.operators import Counter
 
@@ -54,6 +54,12 @@ SUBMISSIONS = [
         ("symbol",),
     ),
     Submission("query", "busy", "SELECT s, symbol, n FROM sums WHERE n > 2"),
+    Submission(
+        "query",
+        "lows",
+        """SELECT window.start AS s, symbol, min(price) AS low
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+    ),
 ]
 NAMES = [submission.name for submission in SUBMISSIONS]
 KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
@@ -69,10 +75,16 @@ def last_row() -> pa.Table:
 
 
 def any_plan(chance: random.Random, workers: int) -> Plan:
-    placement = {name: chance.randrange(workers) for name in NAMES if name not in KEYED}
-    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
-    owners = {name: [chance.randrange(workers) for _ in SYMBOLS] for name in KEYED}
-    return Plan(workers, placement, {n: RoutingTable.of(hashes, at) for n, at in owners.items()})
+    """Anything goes: other owners, drained workers, a whole query spread by its inferred key."""
+    keyed = [*KEYED, *chance.sample(["lows"], chance.randrange(2))]
+    drained = frozenset(chance.sample(range(workers), chance.randrange(workers)))
+    active = [worker for worker in range(workers) if worker not in drained]
+    placement = {name: chance.choice(active) for name in NAMES if name not in keyed}
+    symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
+    hashes = hash_keys(pa.array(symbols, pa.string()))
+    owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
+    tables = {name: RoutingTable.of(hashes, at) for name, at in owners.items()}
+    return Plan(workers, placement, tables, drained)
 
 
 def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) -> Local:
@@ -209,9 +221,8 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
             local.driver.ask_plan(Plan(2, {}, {name: tables[name] for name in ("sums", "pairs")}))
         if at % 8 in (3, 7):
             local.driver.ask(passing if at % 8 == 3 else Cancel("passing"))
-        rows = trades(rng, 5, span_s=1, late_s=1)
-        moved = pa.array(np.asarray(rows["ts"].cast(pa.int64())) + at * 2 * SECOND)
-        reports = local.batch({"trades": rows.set_column(0, "ts", moved.cast(rows["ts"].type))})
+        rows = shifted(trades(rng, 5, span_s=1, late_s=1), 2 * at)
+        reports = local.batch({"trades": rows})
         given += sum("sums@1" in report.results for report in reports)
         if at % 10 == 0:
             found = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -239,10 +250,13 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
     ("plan", "said"),
     [
         (Plan(3), "a plan for 3 workers was given; there are 2"),
-        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2 of 2"),
+        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2; active are"),
         (Plan(2, {"sums": 0}), "the plan names sums"),
         (Plan(2, {"fixed": 0}), "'fixed' is pinned to worker 1"),
-        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "outside 0..1"),
+        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "not active"),
+        (Plan(2, {"dear": 1}, drained=frozenset({1})), "worker 1; active are"),
+        (Plan(2, drained=frozenset({0, 1})), "one must stay"),
+        (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:

@@ -33,7 +33,26 @@ class Subscribe:
     begin: bool
 
 
-Ask = Submission | Cancel | Subscribe
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A whole query bound to a worker, or free again."""
+
+    name: str
+    worker: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A worker to be emptied, or used again."""
+
+    worker: int
+    drain: bool
+
+
+Ask = Submission | Cancel | Subscribe | Pin | Drain
+_KINDS: dict[str, type[Ask]] = {
+    "submit": Submission, "cancel": Cancel, "subscribe": Subscribe, "pin": Pin, "drain": Drain,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +62,35 @@ class Upcoming:
     registry: Registry
     plan: Plan
     subscribing: tuple[Subscribing, ...] = ()
+    drain: frozenset[int] | None = None
 
     def after(self, ask: Ask) -> "Upcoming":
         """Return it with one more ask taken in, or refuse that."""
-        if isinstance(ask, Subscribe):
-            if ask.name not in self.registry.queries:
-                known = listed(self.registry.queries)
-                raise InputError(f"there is no template {ask.name!r}; there are {known}")
-            uid = self.registry.queries[ask.name].uid
-            return replace(
-                self, subscribing=(*self.subscribing, Subscribing(uid, ask.rows, ask.begin))
-            )
-        if isinstance(ask, Cancel):
-            registry = self.registry.without_query(ask.name)
-            return replace(self, registry=registry, plan=border.remove(self.plan, ask.name))
-        registry, plan = ask(self.registry, self.plan)
-        return replace(self, registry=registry, plan=plan)
+        match ask:
+            case Submission():
+                registry, plan = ask(self.registry, self.plan)
+                return replace(self, registry=registry, plan=plan)
+            case Cancel(name):
+                registry = self.registry.without_query(name)
+                return replace(self, registry=registry, plan=border.remove(self.plan, name))
+            case Pin(name, worker):
+                return replace(self, registry=self.registry.with_pin(name, worker))
+            case Drain():
+                return replace(self, drain=self._drained(ask))
+            case Subscribe():
+                return replace(self, subscribing=(*self.subscribing, self._subscribing(ask)))
+
+    def _drained(self, ask: Drain) -> frozenset[int]:
+        before = self.plan.drained if self.drain is None else self.drain
+        after = before | {ask.worker} if ask.drain else before - {ask.worker}
+        border.check_drain(after, self.plan, self.registry)
+        return after
+
+    def _subscribing(self, ask: Subscribe) -> Subscribing:
+        if ask.name not in self.registry.queries:
+            known = listed(self.registry.queries)
+            raise InputError(f"there is no template {ask.name!r}; there are {known}")
+        return Subscribing(self.registry.queries[ask.name].uid, ask.rows, ask.begin)
 
 
 class Asks:
@@ -88,19 +120,18 @@ def forget(store: Store, head: Entry) -> None:
 
 
 def _record(ask: Ask) -> dict[str, Any]:
-    if isinstance(ask, Submission):
-        return {"ask": "submit", **asdict(ask), "key": columns_record(ask.key)}
-    return {"ask": "cancel" if isinstance(ask, Cancel) else "subscribe", **asdict(ask)}
+    kind = next(name for name, made in _KINDS.items() if isinstance(ask, made))
+    key = {"key": columns_record(ask.key)} if isinstance(ask, Submission) else {}
+    return {"ask": kind, **asdict(ask), **key}
 
 
 def _ask(record: dict[str, Any]) -> Ask:
     kind = record.pop("ask")
-    if kind == "cancel":
-        return Cancel(**record)
+    if kind == "submit":
+        record |= {"key": columns_of(record["key"]), "over": tuple(record["over"])}
     if kind == "subscribe":
-        return Subscribe(record["name"], Ref(*record["rows"]), record["begin"])
-    key, over = columns_of(record.pop("key")), tuple(record.pop("over"))
-    return Submission(**record, key=key, over=over)
+        record["rows"] = Ref(*record["rows"])
+    return _KINDS[kind](**record)
 
 
 def _file(number: int) -> str:

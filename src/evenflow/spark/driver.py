@@ -5,17 +5,18 @@ that a replay of b writes again, so a crash at any point leaves either all of th
 """
 
 import threading
+import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, moves
+from evenflow.model import Plan, moves_state
 from evenflow.spark import border, cleaning
-from evenflow.spark.asks import Ask, Asks, Subscribe, Upcoming
+from evenflow.spark.asks import Ask, Asks, Drain, Subscribe, Upcoming
 from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.ledger import Entry, Ledger, Subscribing
@@ -30,23 +31,45 @@ _HISTORY = 200
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A committed batch, as the statistics show it."""
+    """A batch at its border, when all workers have reported.
+
+    at, seconds  when it ended (since the epoch), and how long after the one before
+    plan         held in it
+    following    holds after it as things stand, arrivals placed: what a controller may change
+    registry     what is hosted after it
+    drain        the workers that are to be drained from now on
+    asked        a plan that someone asked for; it goes before a controller's
+    """
 
     number: int
+    at: float
+    seconds: float
     reports: tuple[Report, ...]
-    watermarks: dict[str, int]
+    watermarks: Mapping[str, int]
+    registry: Registry
+    plan: Plan
+    following: Plan
+    drain: frozenset[int]
+    asked: Plan | None = None
 
 
 Controller = Callable[[Batch], Plan | None]
+"""Called at every border; may return a plan to follow."""
 
 
 class Driver:
     """Owns the ledger of one run."""
 
-    def __init__(self, store: Store, workers: int, controller: Controller | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        workers: int,
+        controller: Controller | None = None,
+        arrive: border.Arrive = border.fewest,
+    ) -> None:
         self.store = store
         self.workers = workers
-        self.controller = controller
+        self.controller, self.arrive = controller, arrive
         self.ledger = Ledger(store)
         self.history: deque[Batch] = deque(maxlen=_HISTORY)
         self.refused: deque[str] = deque(maxlen=_HISTORY)
@@ -58,12 +81,14 @@ class Driver:
         self._asks = Asks(store)
         self._upcoming: Upcoming | None = None
         self._plan: Plan | None = None
+        self._ended = time.time()
 
     # Opening
 
     def open(self, registry: Registry, plan: Plan, engine: str) -> bool:
         """Take the checkpoint; tell whether it is new."""
         self._hold = Hold(self.store)
+        plan = border.settle(plan, registry, self.arrive)
         new = open_checkpoint(self.ledger, registry, plan, engine)
         self.identity = str(self.store.read_record("meta")["identity"])
         if new:
@@ -135,6 +160,20 @@ class Driver:
             self._plan = plan
         self.wake()
 
+    def ask_drain(self, worker: int, *, drain: bool) -> None:
+        """Have a worker drained, or used again, from a border on."""
+        self.ask(Drain(worker, drain))
+
+    def ask_back(self) -> None:
+        """Have the plan before the last moves followed again, as far as it still fits."""
+        with self._lock:
+            back = self.head().rollback
+            if back is None:
+                raise InputError("nothing has been moved yet, so there is no plan to go back to")
+            registry, present = self.upcoming()
+            self._plan = border.fitting(self.ledger.plan(back), present, registry)
+        self.wake()
+
     def subscribe(self, name: str, rows: pa.Table, *, begin: bool) -> None:
         """Have subscriptions of a template begin, or end, at the next border."""
         self.ask(Subscribe(name, self._keep(rows), begin))
@@ -155,7 +194,7 @@ class Driver:
         """Return registry and plan as they will be after the next border."""
         with self._lock:
             coming = self._coming()
-        return coming.registry, coming.plan
+        return coming.registry, border.settle(coming.plan, coming.registry, self.arrive)
 
     def _coming(self) -> Upcoming:
         return self._upcoming or self._standing(self.head())
@@ -174,13 +213,10 @@ class Driver:
         registry = self.ledger.registry(entry.registry)
         reports = border.without_failed(collect())
         crash_point("driver.collected")
-        done = Batch(batch, tuple(reports), dict(entry.watermarks))
-        decided = None if self.controller is None else self.controller(done)
         self.results.write(batch, reports)
         crash_point("driver.results")
         with self._lock:
-            self._plan = decided or self._plan
-            asked = self._asked(entry)
+            done, asked = self._end(entry, tuple(reports))
             following = border.next_entry(entry, registry, reports, asked)
             if border.is_due(following, asked.registry):
                 self.store.write(f"pulse/{batch:012d}", [b"\n"])
@@ -190,27 +226,39 @@ class Driver:
         self.history.append(done)
         cleaning.clean(self.ledger, following)
 
-    def _asked(self, entry: Entry) -> border.Asked:
-        """Turn what was asked into a registry and plans, written before the entry names them."""
-        before = self._standing(entry).registry
-        coming, self._upcoming = self._upcoming or self._standing(entry), None
+    def _end(self, entry: Entry, reports: tuple[Report, ...]) -> tuple[Batch, border.Asked]:
+        """Turn what was asked and decided into a registry and plans, written before their entry."""
+        before = self.ledger.registry(entry.registry)
+        coming = self._coming()
+        registry, plan = self.upcoming()
+        drain = plan.drained if coming.drain is None else coming.drain
+        self._upcoming = None
         wanted, self._plan = self._plan, None
-        registry, plan = coming.registry, coming.plan
+        now = time.time()
+        done = Batch(
+            entry.batch, now, now - self._ended, reports, dict(entry.watermarks),
+            registry, self.ledger.plan(entry.plan), plan, drain, wanted,
+        )  # fmt: skip
+        self._ended = now
+        decided = None if self.controller is None else self.controller(done)
         number = entry.plan if entry.next_plan is None else entry.next_plan
         if registry.version != before.version:
             number += 1
             self._write_past(before, registry)
             self.ledger.write_registry(registry)
             self.ledger.write_plan(number, plan)
-        asked = border.Asked(registry, number, None, coming.subscribing, self._asks.end)
-        following = None if wanted is None else self._complete(wanted, plan, registry)
+        asked = border.Asked(
+            registry, number, None, coming.subscribing, entry.rollback, self._asks.end
+        )
+        following = border.with_pins(wanted or decided, plan, registry)
+        following = self._complete(following, plan, registry)
         if following is None:
-            return asked
+            return done, asked
         self.ledger.write_plan(number + 1, following)
         crash_point("driver.plan")
-        if not moves(plan, following):
-            return replace(asked, plan=number + 1)
-        return replace(asked, next_plan=number + 1)
+        if not moves_state(plan, following):
+            return done, replace(asked, plan=number + 1)
+        return done, replace(asked, next_plan=number + 1, rollback=number)
 
     def _write_past(self, before: Registry, registry: Registry) -> None:
         hosted = {query.uid for query in registry.queries.values()}
@@ -218,8 +266,10 @@ class Driver:
             if query.uid not in hosted:
                 self.ledger.write_past(query)
 
-    def _complete(self, wanted: Plan, plan: Plan, registry: Registry) -> Plan | None:
+    def _complete(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
         """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
+        if wanted is None:
+            return None
         try:
             return border.complete(wanted, plan, registry)
         except InputError as error:
