@@ -6,6 +6,7 @@ from evenflow.model.load import KeyLoads, LoadSeries
 from evenflow.model.plan import Move, Plan, moves
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
+from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes, stream_rates
 from evenflow.model.verdict import Verdict
 
 __all__ = [
@@ -26,4 +27,8 @@ __all__ = [
     "imbalance",
     "jump",
     "moves",
+    "round_robin_bytes",
+    "shipped_bytes",
+    "stream_bytes",
+    "stream_rates",
 ]

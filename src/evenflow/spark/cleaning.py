@@ -5,7 +5,7 @@ results. So disk use stays bounded by the state and the results, however many ba
 """
 
 from evenflow.spark.ledger import Entry, Ledger
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 SWEEP_EVERY = 64
 

@@ -22,7 +22,7 @@ from evenflow.spark.ledger import Entry, Ledger, Subscribing
 from evenflow.spark.opening import Hold, open_checkpoint
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import Report
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 _HISTORY = 200
 

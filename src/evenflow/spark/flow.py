@@ -11,14 +11,15 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark.bundle import Bundle, pack
 from evenflow.spark.driver import Controller, Driver
+from evenflow.spark.measuring import Measuring
 from evenflow.spark.programs import SqlRuntime, engine_version, path_of
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
 from evenflow.spark.run import Run
-from evenflow.spark.store import Store
 from evenflow.spark.submission import Key, Submission, check_free, columns, subscriptions
 from evenflow.spark.values import arrow_rows, arrow_schema, duration_us
 from evenflow.spark.worker import Runtime
 from evenflow.sql import Operator
+from evenflow.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,19 +147,24 @@ class Flow:
         *,
         available_now: bool = False,
         controller: Controller | None = None,
+        measure: bool = True,
+        emulated_cost: float = 0.0,
     ) -> Run:
         """Run everything, from where the checkpoint stands if there is one.
 
         With `available_now` it processes what is there, then ends. A `controller` sees every batch
-        at its border and may return a plan to follow.
+        at its border and may return a plan to follow. `measure` is whether keyed queries are
+        measured key by key. `emulated_cost` is for experiments only: seconds that every row takes
+        each query besides its real work (see `Measuring`).
         """
         duration_us(trigger, "trigger")
+        measuring = Measuring(measure, emulated_cost)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         driver = Driver(self._store, self._plan.workers, controller)
         try:
             self._open(driver)
-            run = Run(self._spark, driver, self._sources, self.runtime)
+            run = Run(self._spark, driver, self._sources, self.runtime, measuring)
             run.begin(None if available_now else trigger)
         except BaseException:
             driver.close()

@@ -13,6 +13,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark import border
 from evenflow.spark.driver import Batch, Driver
+from evenflow.spark.measuring import Measuring
 from evenflow.spark.registry import Hosted, Registry, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
@@ -42,9 +43,10 @@ class Run:
         driver: Driver,
         sources: Mapping[str, "DataFrame"],
         runtime: Callable[[], Runtime],
+        measuring: Measuring,
     ) -> None:
         self._spark, self._driver = spark, driver
-        self._sources, self._runtime = sources, runtime
+        self._sources, self._runtime, self._measuring = sources, runtime, measuring
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -97,7 +99,7 @@ class Run:
             routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
             envelopes = envelopes.union(routed)
         dealt = envelopes.repartitionById(self._driver.workers, F.col("slot"))
-        return dealt.mapInArrow(Work(home, self._runtime), REPORT)
+        return dealt.mapInArrow(Work(home, self._runtime, self._measuring), REPORT)
 
     def _commit(self, frame: "DataFrame", batch: int) -> None:
         self._driver.commit(
