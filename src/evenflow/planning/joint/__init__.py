@@ -3,6 +3,6 @@
 from evenflow.planning.joint.arrival import arrive, stream_rates
 from evenflow.planning.joint.config import Balancing
 from evenflow.planning.joint.decide import decide
-from evenflow.planning.joint.judge import judge, outcome
+from evenflow.planning.joint.judge import measured, outcome
 
-__all__ = ["Balancing", "arrive", "decide", "judge", "outcome", "stream_rates"]
+__all__ = ["Balancing", "arrive", "decide", "measured", "outcome", "stream_rates"]

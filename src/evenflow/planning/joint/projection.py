@@ -104,18 +104,6 @@ def whole_series(snapshots: Sequence[Snapshot], names: Sequence[str]) -> Floats:
     return np.where(seen, series, means[:, None])
 
 
-def worker_loads(snapshots: Sequence[Snapshot], plan: Plan) -> Floats:
-    """Return the load of every worker (column) in every batch (row) under a plan."""
-    names = tuple(plan.placement)
-    series = np.zeros((len(snapshots), plan.workers))
-    if names:
-        places = np.fromiter(plan.placement.values(), dtype=np.int64, count=len(names))
-        np.add.at(series.T, places, whole_series(snapshots, names))
-    for name in plan.tables:
-        series += keyed_series(snapshots, name, plan)
-    return series
-
-
 def shipped_bytes(plan: Plan, snapshot: Snapshot, rates: dict[str, float]) -> float:
     """Return the bytes of a batch for whole queries: a stream once to each of its workers."""
     flows = {
