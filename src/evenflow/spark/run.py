@@ -14,7 +14,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark import border
 from evenflow.spark.driver import Batch, Driver
-from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.spark.registry import Hosted, Registry, StreamSpec, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
 from evenflow.spark.submission import Key, Submission, columns, subscriptions
@@ -229,6 +229,11 @@ class Run:
         """The queries hosted in the next batch."""
         head = self._driver.head()
         return self._driver.ledger.registry(head.registry).queries
+
+    @property
+    def streams(self) -> Mapping[str, StreamSpec]:
+        """The sources, and the streams that queries publish."""
+        return self._driver.ledger.registry(self._driver.head().registry).streams
 
     @property
     def plan(self) -> Plan:
