@@ -1,10 +1,13 @@
 """POST and DELETE: what can be asked. All of it takes effect at a batch border."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
+import pyarrow as pa
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from evenflow.errors import InputError
 from evenflow.service import asked, views
 from evenflow.service.openapi import Endpoint
 from evenflow.service.running import Running
@@ -29,7 +32,7 @@ def endpoints(run: Running) -> Iterable[Endpoint]:
 
     def subscribe(request: Request, body: asked.Subscribe) -> views.Asked:
         _going(run)
-        run.subscribe(_query(request), body.rows)
+        run.subscribe(_query(request), _table(body.rows))
         return _asked("subscribe", f"{len(body.rows)} of {_query(request)}: {_SOON}")
 
     def unsubscribe(request: Request, body: asked.Unsubscribe) -> views.Asked:
@@ -93,6 +96,20 @@ def _worker(
         return _asked(word, f"worker {text}: {_SOON}")
 
     return handle
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return the rows as a table, whose columns can then be brought to the parameters' types."""
+    for row in rows:
+        if row.keys() != rows[0].keys():
+            raise InputError(
+                f"all rows need the same columns: the first has {', '.join(rows[0])}, "
+                f"another {', '.join(row)}"
+            )
+    try:
+        return pa.Table.from_pylist(rows)
+    except pa.ArrowException as error:
+        raise InputError(f"the rows do not make a table: {error}") from None
 
 
 def _query(request: Request) -> str:
