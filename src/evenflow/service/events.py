@@ -134,12 +134,14 @@ async def _pump(client: Client, send: Send) -> None:
     await send(start)
     await send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
     while True:
+        # Not wait_for: before Python 3.12 it may lose a cancellation.
         try:
-            event = await asyncio.wait_for(client.queue.get(), _BEAT_SECONDS)
+            async with asyncio.timeout(_BEAT_SECONDS):
+                event = await client.queue.get()
         except TimeoutError:
             event = b": beat\n\n"
-        body = {"type": "http.response.body", "body": event, "more_body": True}
-        await asyncio.wait_for(send(body), _SEND_SECONDS)
+        async with asyncio.timeout(_SEND_SECONDS):
+            await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
 async def _gone(receive: Receive) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -39,6 +40,7 @@ class Server:
         )
         config = uvicorn.Config(
             app,
+            log_config=None,  # the process has its own
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -48,6 +50,7 @@ class Server:
             timeout_graceful_shutdown=2,
             ws="none",
         )
+        logging.getLogger("uvicorn.error").addFilter(_not_of_the_dropped)
         self._server = uvicorn.Server(config)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="evenflow-service", daemon=True)
@@ -111,6 +114,11 @@ def serve(
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise InputError(f"a token needs {_SHORTEST_TOKEN} characters, got {len(token)}")
     return Server(run, host.strip("[]"), port, token, page, bound).start()
+
+
+def _not_of_the_dropped(record: logging.LogRecord) -> bool:
+    """Keep silent about answers that were cut off because nobody read them."""
+    return "without completing response" not in record.getMessage()
 
 
 def _listen(host: str, port: int) -> socket.socket:
