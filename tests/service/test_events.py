@@ -31,7 +31,7 @@ def published(batch: int, ballast: int = 0) -> Published:
     points = [state.point(world.snapshot(batch))]
     summary = views.Summary(
         status="running", batch=batch, at=0.0, batches=batch, workers=3, active=3, queries=3,
-        imbalance=1.0, bound=None, mean_load=0.0, seconds=1.0, rows_per_second=0.0, rows=0,
+        imbalance=1.0, bound=1.1, mean_load=0.0, seconds=1.0, rows_per_second=0.0, rows=0,
         shipped_bytes=0.0, round_robin_bytes=0.0, plan_changes=0, moves=0, handed_bytes=0.0,
         late=0, quarantined=0, refused=0,
     )  # fmt: skip

@@ -167,11 +167,10 @@ def show_summary(summary: dict[str, Any]) -> None:
     """Print the run at a glance."""
     from rich.console import Console
 
-    bound = f" of {summary['bound']:.2f}" if summary["bound"] else ""
     batch = "no batch yet" if summary["batch"] is None else f"batch {summary['batch']}"
     Console(highlight=False).print(
         f"[bold]{summary['status']}[/], {batch}, {summary['active']} of {summary['workers']} "
-        f"workers active, imbalance {summary['imbalance']:.2f}{bound}, "
+        f"workers active, imbalance {summary['imbalance']:.2f} of {summary['bound']:.2f}, "
         f"{summary['rows_per_second']:,.0f} rows/s, {summary['plan_changes']} plan changes, "
         f"{summary['moves']} moves"
     )

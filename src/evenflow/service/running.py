@@ -48,6 +48,13 @@ class Stream(Protocol):
     def derived(self) -> bool: ...
 
 
+class Bounds(Protocol):
+    """How a run is balanced, as far as it is shown."""
+
+    @property
+    def max_imbalance(self) -> float: ...
+
+
 class Running(Protocol):
     """A run: what can be seen of it, and what may be asked of it at a batch border."""
 
@@ -59,6 +66,8 @@ class Running(Protocol):
     def queries(self) -> Mapping[str, Query]: ...
     @property
     def streams(self) -> Mapping[str, Stream]: ...
+    @property
+    def balancing(self) -> Bounds: ...
     @property
     def snapshots(self) -> tuple[Snapshot, ...]: ...
     @property

@@ -27,14 +27,12 @@ _SILENCE_MS = 20_000
 class Server:
     """A served run; `stop` ends the service, not the run."""
 
-    def __init__(
-        self, run: Running, host: str, port: int, token: str | None, page: bool, bound: float | None
-    ) -> None:
+    def __init__(self, run: Running, host: str, port: int, token: str | None, page: bool) -> None:
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self.token = token
         hosts = None if host in _ALL else frozenset({*LOOPBACK, host.lower()})
-        self._watcher, self.hub = Watcher(run, bound), Hub(_CLIENTS)
+        self._watcher, self.hub = Watcher(run), Hub(_CLIENTS)
         app = application(
             run, self._watcher, self.hub, Access(token, hosts), page=page, started=self._started
         )
@@ -98,12 +96,10 @@ def serve(
     token: str | None = None,
     *,
     page: bool = True,
-    bound: float | None = None,
 ) -> Server:
     """Serve a run's API and page from this process; port 0 takes a free one.
 
-    Another address than the loopback needs a token, given here or as EVENFLOW_TOKEN. `bound` is
-    the imbalance (largest over mean load) that the page marks as still fine.
+    Another address than the loopback needs a token, given here or as EVENFLOW_TOKEN.
     """
     token = token or os.environ.get(TOKEN) or None
     if token is None and host not in LOOPBACK:
@@ -113,7 +109,7 @@ def serve(
         )
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise InputError(f"a token needs {_SHORTEST_TOKEN} characters, got {len(token)}")
-    return Server(run, host.strip("[]"), port, token, page, bound).start()
+    return Server(run, host.strip("[]"), port, token, page).start()
 
 
 def _not_of_the_dropped(record: logging.LogRecord) -> bool:

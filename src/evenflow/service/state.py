@@ -222,8 +222,8 @@ def plan(value: Plan) -> views.Plan:
 
 
 def columns(schema: Any) -> list[str]:
-    """Return the columns of an Arrow schema as `name type`."""
-    return [f"{column.name} {column.type}" for column in schema]
+    """Return the columns of an Arrow schema as `name type`, without units and time zones."""
+    return [f"{column.name} {str(column.type).partition('[')[0]}" for column in schema]
 
 
 def _rounded(values: Iterable[float]) -> list[float]:

@@ -173,7 +173,7 @@ class Summary(View):
     active: int
     queries: int
     imbalance: float
-    bound: float | None
+    bound: float
     mean_load: float
     seconds: float
     rows_per_second: float

@@ -30,8 +30,8 @@ class Published:
 class Watcher:
     """Makes each batch a state once, for all who ask."""
 
-    def __init__(self, run: Running, bound: float | None = None) -> None:
-        self._run, self._bound = run, bound
+    def __init__(self, run: Running) -> None:
+        self._run = run
         self.metrics = Metrics(lambda: None if self.current is None else self.current.state)
         self._record = Record(run.plan.workers, self.metrics)
         self.current: Published | None = None
@@ -123,7 +123,7 @@ class Watcher:
             active=len(active),
             queries=len(seen.queries),
             imbalance=1.0 if last is None else last.imbalance,
-            bound=self._bound,
+            bound=1 + self._run.balancing.max_imbalance,
             mean_load=float(seen.shares()[list(active)].mean()) if active else 0.0,
             seconds=0.0 if last is None else last.seconds,
             rows_per_second=0.0 if last is None else last.rows_per_second,

@@ -1,6 +1,6 @@
 // uPlot, dressed: one look for all charts, moves marked, one cursor.
 
-import { byId, colour, workerColour } from "./dom.js";
+import { byId, colour, dark, workerColour } from "./dom.js";
 
 const uPlot = window.uPlot;
 const SYNC = uPlot.sync("time");
@@ -60,7 +60,7 @@ export class Chart {
     };
     this.plot = new uPlot(options, [[], ...series.map(() => [])], this.box);
     new ResizeObserver(() => this.plot.setSize(this.#size())).observe(this.box);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plot.redraw(false, false));
+    dark.addEventListener("change", () => this.plot.redraw(false, false));
   }
 
   #size() {
@@ -74,6 +74,7 @@ export class Chart {
 
   show(data, marked, label) {
     this.plot.marked = marked;
+    this.box.toggleAttribute("data-empty", data[0].length === 0);
     this.plot.setData(data);
     this.box.setAttribute("aria-label", label);
     if (this.hovered === null || this.hovered === undefined) this.readout?.(null);

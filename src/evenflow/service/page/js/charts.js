@@ -52,7 +52,7 @@ export class Charts {
     const x = points.map((p) => p.at);
     const marked = state.decisions.filter((d) => d.changed).map((d) => d.at);
     const means = points.map(mean);
-    const bound = means.map((m) => (limit ? m * limit : null));
+    const bound = means.map((m) => m * limit);
     const workers = Array.from({ length: state.summary.workers }, (_, w) => points.map((p) => p.loads[w]));
     const now = points.at(-1);
     const label = (text) => (now ? `${text}, over the last ${plural(points.length, "batch")}`.replace("batchs", "batches") : "No batch yet");

@@ -9,6 +9,7 @@ export function showCorrelation({ workers, values, batches }) {
   const size = `${workers}`;
   if (table.dataset.size !== size) {
     table.dataset.size = size;
+    table.classList.toggle("tiny", workers.length > 10);
     table.querySelectorAll("thead, tbody").forEach((part) => part.remove());
     const heads = () => workers.map((w) => el("th", { scope: "col" }, `${w}`));
     table.append(
@@ -21,7 +22,7 @@ export function showCorrelation({ workers, values, batches }) {
       const cell = table.tBodies[0].rows[one].cells[other + 1];
       const same = one === other;
       const ink = colour(value < 0 ? "--apart" : "--together");
-      cell.style.backgroundColor = value === null || same ? "" : `rgb(${ink}, ${(0.85 * Math.abs(value)).toFixed(3)})`;
+      cell.style.backgroundColor = value === null || same ? "" : `rgb(${ink}, ${(colour("--deepest") * Math.abs(value)).toFixed(2)})`;
       say(cell, same ? "" : value === null ? "–" : workers.length <= 10 ? value.toFixed(1).replace("-0.0", "0.0") : "");
       cell.title = same ? "" : `workers ${workers[one]} and ${workers[other]}: ${value === null ? "no variation" : value.toFixed(2)}`;
     }),

@@ -1,6 +1,6 @@
 // What was decided, why, and what came of it.
 
-import { byId, el, keyed, say, svg, workerColour } from "./dom.js";
+import { byId, dark, el, keyed, say, svg, workerColour } from "./dom.js";
 import { bytes, clock, plural, ratio, seconds } from "./format.js";
 
 let chosen = null;
@@ -42,7 +42,7 @@ function title(one) {
 
 function detail(one, state) {
   const box = byId("detail");
-  const mark = one ? `${one.number} ${Boolean(one.measured)} ${matchMedia("(prefers-color-scheme: dark)").matches}` : `none ${state.points.length > 0}`;
+  const mark = one ? `${one.number} ${Boolean(one.measured)} ${dark.matches}` : `none ${state.points.length > 0}`;
   if (mark === shown) return;
   shown = mark;
   if (!one) {

@@ -62,7 +62,18 @@ export function empty(table, text) {
   say(note, text ?? "");
 }
 
-export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// Asking for a style makes the browser lay the page out: once for each colour, not for each cell.
+const colours = new Map();
+dark.addEventListener("change", () => colours.clear());
+
+export function colour(name) {
+  if (!colours.has(name)) {
+    colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  }
+  return colours.get(name);
+}
 
 /** The colour of a worker: eight by name, then evenly around the wheel. */
 export const workerColour = (worker) =>

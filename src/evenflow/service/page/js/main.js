@@ -5,7 +5,7 @@ import { Charts } from "./charts.js";
 import { showCorrelation } from "./correlation.js";
 import { setUpDecisions, showDecisions } from "./decisions.js";
 import { openQuery, openSubmit } from "./dialogs.js";
-import { byId } from "./dom.js";
+import { byId, dark } from "./dom.js";
 import { Feed } from "./feed.js";
 import { showKeys } from "./keys.js";
 import { showMatrix } from "./matrix.js";
@@ -57,7 +57,7 @@ const feed = new Feed(
 setUpDecisions(redraw);
 byId("open-submit").addEventListener("click", () => feed.state && openSubmit(feed.state));
 byId("rollback").addEventListener("click", () => asked("POST", "api/rollback", {}));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+dark.addEventListener("change", redraw);
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 }

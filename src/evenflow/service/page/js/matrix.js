@@ -1,6 +1,6 @@
 // Queries by workers, coloured by load.
 
-import { byId, colour, el, empty, keyed, say } from "./dom.js";
+import { byId, colour, dark, el, empty, keyed, say } from "./dom.js";
 import { count, percent } from "./format.js";
 
 export function showMatrix(state, open) {
@@ -46,8 +46,15 @@ function update(tr, query, most) {
     const cell = tr.cells[worker + 1];
     // The root spreads small loads: half the shade is a quarter of the load.
     const shade = Math.sqrt(load / most);
-    cell.style.backgroundColor = load > 0 ? `rgb(${colour("--heat")}, ${(0.06 + 0.74 * shade).toFixed(3)})` : "";
-    cell.classList.toggle("home", query.worker === worker);
+    const shaded = load > 0 ? (0.06 + (colour("--deepest") - 0.06) * shade).toFixed(2) : "";
+    if (cell.shaded !== shaded + dark.matches) {
+      cell.shaded = shaded + dark.matches;
+      cell.style.backgroundColor = shaded && `rgb(${colour("--heat")}, ${shaded})`;
+    }
+    if (cell.home !== (query.worker === worker)) {
+      cell.home = query.worker === worker;
+      cell.classList.toggle("home", cell.home);
+    }
     say(cell, load > 0 ? digits(load) : query.worker === worker ? "0" : "");
   });
   say(tr.cells[query.loads.length + 1], percent(query.load));

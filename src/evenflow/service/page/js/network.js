@@ -87,7 +87,6 @@ function box(node, x, y, open, edges) {
     const show = () => open(node.name);
     group.setAttribute("tabindex", "0");
     group.setAttribute("role", "button");
-    group.setAttribute("aria-label", `Query ${node.name}`);
     group.addEventListener("click", show);
     group.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") {

@@ -4,14 +4,14 @@ import { byId, el, keyed, say } from "./dom.js";
 import { bytes, count, percent, plural, ratio, seconds } from "./format.js";
 
 function figures(s) {
-  const over = s.bound && s.imbalance > s.bound;
+  const over = s.imbalance > s.bound;
   const saved = s.round_robin_bytes > 0 ? 1 - s.shipped_bytes / s.round_robin_bytes : 0;
   return [
-    { name: "Imbalance", value: ratio(s.imbalance), more: s.bound ? `of ${ratio(s.bound)}` : "", tone: over ? "over" : "" },
-    { name: "Mean load", value: percent(s.mean_load), more: "of a core" },
+    { name: "Imbalance", value: ratio(s.imbalance), more: `of ${ratio(s.bound)}`, tone: over ? "over" : "" },
+    { name: "Mean load", value: percent(s.mean_load), more: "" },
     { name: "Batch time", value: seconds(s.seconds), more: s.batch === null ? "" : `#${s.batch}` },
     { name: "Rows a second", value: count(s.rows_per_second), more: "" },
-    { name: "Workers", value: `${s.active}`, more: s.active < s.workers ? `of ${s.workers} active` : "active" },
+    { name: "Workers", value: `${s.active}`, more: s.active < s.workers ? `of ${s.workers} active` : "" },
     { name: "Queries", value: count(s.queries), more: "" },
     { name: "Plan changes", value: count(s.plan_changes), more: plural(s.moves, "move") },
     { name: "Shipped a batch", value: bytes(s.shipped_bytes), more: `${Math.abs(saved) < 0.005 ? "as" : `${saved > 0 ? "−" : "+"}${Math.round(Math.abs(saved) * 100)} % to`} round robin` },

@@ -9,8 +9,8 @@ export function showWorkers(state, focus) {
   if (!table.tBodies.length) table.append(el("thead", {}, head()), el("tbody"));
   const { workers, summary } = state;
   empty(table, workers.length ? null : "No workers yet.");
-  const bound = summary.bound ? summary.mean_load * summary.bound : null;
-  const top = Math.max(...workers.map((w) => w.load), bound ?? 0, 1e-9) * 1.05;
+  const bound = summary.mean_load * summary.bound;
+  const top = Math.max(...workers.map((w) => w.load), bound, 1e-9) * 1.05;
   keyed(table.tBodies[0], workers, (w) => w.worker, (w) => row(w, focus), (tr, w) => update(tr, w, top, summary.mean_load, bound));
 }
 
@@ -47,8 +47,7 @@ function update(tr, worker, top, mean, bound) {
   fill.style.width = place(worker.load);
   fill.style.background = ink;
   mark.style.left = place(mean);
-  limit.hidden = bound === null;
-  limit.style.left = place(bound ?? 0);
+  limit.style.left = place(bound);
   say(cells[2], percent(worker.load));
   say(cells[3], bytes(worker.state_bytes));
   say(cells[4], `${worker.queries}`);
