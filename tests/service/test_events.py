@@ -5,8 +5,7 @@ import hashlib
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
@@ -15,7 +14,7 @@ import httpx
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
-from tests.service.values import StreamSpec, World
+from tests.service.values import StreamSpec, World, until
 
 from evenflow.service import state, views
 from evenflow.service.events import Events, Hub
@@ -88,13 +87,6 @@ def served(limit: int = 4) -> Iterator[Served]:
         loop.call_soon_threadsafe(hub.close)
         thread.join()
         loop.close()
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)
 
 
 def events(lines: Iterator[str], count: int) -> list[tuple[str, str]]:
