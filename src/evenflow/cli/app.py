@@ -6,7 +6,15 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import plan_keys, plan_operators, plan_queries, reproduce, simulate_operators
+from evenflow.cli import (
+    asking,
+    plan_keys,
+    plan_operators,
+    plan_queries,
+    reproduce,
+    running,
+    simulate_operators,
+)
 from evenflow.cli.output import fail
 from evenflow.errors import InputError
 
@@ -38,6 +46,26 @@ simulate = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing r
 app.add_typer(simulate, name="simulate")
 simulate.command("operators")(simulate_operators.operators)
 app.command("reproduce")(reproduce.reproduce)
+_SERVICE = "A running service"
+app.command("ps", rich_help_panel=_SERVICE)(running.ps)
+app.command("moves", rich_help_panel=_SERVICE)(running.moves)
+app.command("hot-keys", rich_help_panel=_SERVICE)(running.hot_keys)
+app.command("explain", rich_help_panel=_SERVICE)(running.explain)
+for _ask in (
+    asking.submit,
+    asking.cancel,
+    asking.pin,
+    asking.unpin,
+    asking.subscribe,
+    asking.unsubscribe,
+    asking.rollback,
+):
+    app.command(_ask.__name__, rich_help_panel=_SERVICE)(_ask)
+workers = typer.Typer(no_args_is_help=True, help="List, add or drain workers of a service.")
+app.add_typer(workers, name="workers", rich_help_panel=_SERVICE)
+workers.command("list")(running.workers)
+workers.command("add")(asking.add)
+workers.command("drain")(asking.drain)
 
 
 def _version(asked: bool) -> None:

@@ -19,7 +19,7 @@ from evenflow.spark.balancer import Balancer, HotKey
 from evenflow.spark.batch import Batch
 from evenflow.spark.driver import Driver
 from evenflow.spark.measuring import Measuring
-from evenflow.spark.registry import Hosted, listed
+from evenflow.spark.registry import Hosted, StreamSpec, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
 from evenflow.spark.submission import Submission
@@ -210,6 +210,11 @@ class Run(declaring.Declares):
         """The queries hosted in the next batch."""
         head = self._driver.head()
         return self._driver.ledger.registry(head.registry).queries
+
+    @property
+    def streams(self) -> Mapping[str, StreamSpec]:
+        """The sources, and the streams that queries publish."""
+        return self._driver.ledger.registry(self._driver.head().registry).streams
 
     @property
     def plan(self) -> Plan:
