@@ -96,13 +96,17 @@ class Driver:
         asked = self._changes or self._subscriptions or self._plan
         return bool(asked) or border.is_due(head, self.ledger.registry(head.registry))
 
-    def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
-        """Return where the committed results of a query stand (or the poison rows of a stream)."""
+    def committed(self, kind: str, name: str, first: int = 0) -> list[tuple[int, str, int, int]]:
+        """Return where the committed results of a query stand (or the poison rows of a stream).
+
+        Each with the batch it is of, from the batch `first` on.
+        """
         head, places = self.ledger.batches()[-1], []
         for index in self.store.names("results/index"):
-            if int(index) < head:
+            if first <= int(index) < head:
                 record = self.store.read_record(f"results/index/{index}")
-                places += [(f, o, length) for f, o, length, _ in record[kind].get(name, ())]
+                found = record[kind].get(name, ())
+                places += [(int(index), f, o, length) for f, o, length, _ in found]
         return places
 
     # What is asked between batches

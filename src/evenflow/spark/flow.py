@@ -11,14 +11,15 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark.bundle import Bundle, pack
 from evenflow.spark.driver import Controller, Driver
-from evenflow.spark.programs import SqlRuntime, engine_version, path_of
+from evenflow.spark.programs import SqlRuntime, engine_version
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
 from evenflow.spark.run import Run
 from evenflow.spark.store import Store
 from evenflow.spark.submission import Key, Submission, check_free, columns, subscriptions
-from evenflow.spark.values import arrow_rows, arrow_schema, duration_us
+from evenflow.spark.values import arrow_rows, arrow_schema
 from evenflow.spark.worker import Runtime
-from evenflow.sql import Operator
+from evenflow.sql import Operator, path_of
+from evenflow.words import duration_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -51,11 +51,14 @@ class Work:
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
 
 
-class ReadParts:
-    """mapInArrow over places of results."""
+PLACES = "batch long, file string, offset long, length long"
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+
+class ReadParts:
+    """mapInArrow over places of results; `batch` names a column for the batch they are of."""
+
+    def __init__(self, root: str, batch: str | None = None) -> None:
+        self.root, self.batch = root, batch
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows that stand there."""
@@ -63,7 +66,11 @@ class ReadParts:
         for places in batches:
             for place in places.to_pylist():
                 ref = Ref(place["file"], place["offset"], place["length"])
-                yield from unpack(read_part(store, ref)).to_batches()
+                rows = unpack(read_part(store, ref))
+                if self.batch is not None:
+                    number = pa.repeat(pa.scalar(place["batch"], pa.int64()), len(rows))
+                    rows = rows.append_column(self.batch, number)
+                yield from rows.to_batches()
 
 
 _ledgers: dict[Home, Ledger] = {}
