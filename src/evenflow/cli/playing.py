@@ -7,12 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.cli.output import quiet_stdout
 from evenflow.cli.summary import summary_of
 from evenflow.cli.tally import Tally
 from evenflow.cli.view import view_of
@@ -33,31 +32,46 @@ class Wishes:
     seconds: float | None = None
     port: int | None = None
     fresh: bool = False
-    quiet_stdout: bool = False
+    json: bool = False
 
 
 def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
-    """Run it, and return what came of it."""
+    """Run it on a Spark of its own, and return what came of it."""
     from evenflow.spark.declaring import texts
     from evenflow.spark.session import open_session
 
     spec = checked.spec
-    checkpoint = checked.path(spec.checkpoint)
     if wishes.fresh:
-        forget(checked, checkpoint)
-    with ExitStack() as stack:
-        if wishes.quiet_stdout:  # what the JVM prints must not reach stdout
-            stack.enter_context(quiet_stdout())
-        spark = open_session(spec.spark.master, texts(spec.spark.config), str(checked.folder))
-        stack.callback(spark.stop)
-        ending = stack.enter_context(interruptible())
-        first = _play(checked, spark, checkpoint, wishes, ending, sinks=True)
-        if spec.compare is None or ending.is_set():
-            return first
-        other = f"{checkpoint}-{spec.compare}"
-        shutil.rmtree(other, ignore_errors=True)
-        second = _play(checked, spark, other, wishes, ending, sinks=False)
-        return {**first, "compare": {spec.compare: second}}
+        forget(checked, checked.path(spec.checkpoint))
+    spark = open_session(
+        spec.spark.master, texts(spec.spark.config), str(checked.folder), spark_log(checked)
+    )
+    try:
+        with interruptible() as ending:
+            return play_on(spark, checked, wishes, ending)
+    finally:
+        spark.stop()
+
+
+def play_on(
+    spark: Any, checked: Checked, wishes: Wishes, ending: threading.Event
+) -> dict[str, Any]:
+    """Run it on a Spark that is there, twice if it is to be compared."""
+    spec = checked.spec
+    checkpoint = checked.path(spec.checkpoint)
+    first = _play(checked, spark, checkpoint, wishes, ending, sinks=True)
+    if spec.compare is None or ending.is_set() or first["failure"]:
+        return first
+    other = f"{checkpoint}-{spec.compare}"
+    shutil.rmtree(other, ignore_errors=True)
+    second = _play(checked, spark, other, wishes, ending, sinks=False)
+    return {**first, "compare": {spec.compare: second}}
+
+
+def spark_log(checked: Checked) -> Path | None:
+    """Return where Spark's own words go, if the checkpoint is local: beside it."""
+    place = Path(checked.path(checked.spec.checkpoint).removeprefix("file://"))
+    return place.parent / f"{place.name}-spark.log" if place.is_absolute() else None
 
 
 def _play(
@@ -80,7 +94,7 @@ def _play(
     with Progresses(spark, checkpoint) as progress:
         run = flow.start(spec.trigger, available_now=bounded)
         targets = targets_of(checked) if sinks else ()
-        console = sys.stderr if wishes.quiet_stdout else sys.stdout
+        console = sys.stderr if wishes.json else sys.stdout
         delivery = Delivery(run, targets, console).start()
 
         def look() -> Tally:

@@ -49,7 +49,7 @@ def run(
         seconds=None if lasting is None else seconds_of(lasting),
         port=port if page else None,
         fresh=fresh,
-        quiet_stdout=json,
+        json=json,
     )
     summary = play(checked, wishes)
     if json:

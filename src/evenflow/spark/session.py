@@ -2,7 +2,9 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenflow.errors import SetupError
@@ -25,13 +27,16 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 
 
 def open_session(
-    master: str, settings: Mapping[str, str] | None = None, modules: str | None = None
+    master: str,
+    settings: Mapping[str, str] | None = None,
+    modules: str | None = None,
+    log: Path | None = None,
 ) -> "SparkSession":
     """Start Spark; `modules` is a folder in which workers look for Python modules too.
 
-    A local master listens on the loopback address alone.
+    A local master listens on the loopback address alone. What the JVM and the Python processes
+    print goes to `log`, if there is one.
     """
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -47,9 +52,32 @@ def open_session(
     for name, value in {**fixed, **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+        with _printing_to(log):
+            return builder.getOrCreate()
+    except Exception as error:  # py4j passes on whatever the JVM throws
+        where = f"; more in {log}" if log else ""
         raise SetupError(
             f"Spark does not start with master {master!r}: {str(error).splitlines()[0]}; "
-            "it needs Java 17 or newer (JAVA_HOME) and, unless local, a master that runs"
+            f"it needs Java 17 or newer (JAVA_HOME) and, unless local, a master that runs{where}"
         ) from None
+
+
+@contextmanager
+def _printing_to(log: Path | None) -> Iterator[None]:
+    """Give children that are started meanwhile a file instead of our stdout and stderr."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with log.open("ab") as file:
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+    try:
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
