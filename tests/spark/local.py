@@ -119,8 +119,8 @@ class Local:
     def results(self, name: str) -> Counter[Any]:
         query = self.driver.ledger.registry(self.driver.head().registry).queries[name]
         found: Counter[Any] = Counter()
-        for _, file, offset, length in self.driver.committed("results", query.uid):
-            table = unpack(read_part(self.store, Ref(file, offset, length)))
+        for place in self.driver.committed("results", query.uid):
+            table = unpack(read_part(self.store, Ref(*place)))
             assert table.schema == query.schema
             found.update(tuple(row.values()) for row in table.to_pylist())
         return found

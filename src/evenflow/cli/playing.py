@@ -37,7 +37,7 @@ class Wishes:
 
 def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
     """Run it on a Spark of its own, and return what came of it."""
-    from evenflow.spark.declaring import texts
+    from evenflow.spark.specified import texts
     from evenflow.spark.session import open_session
 
     spec = checked.spec
@@ -83,7 +83,7 @@ def _play(
     *,
     sinks: bool,
 ) -> dict[str, Any]:
-    from evenflow.spark.declaring import declare
+    from evenflow.spark.specified import declare
     from evenflow.spark.delivery import Delivery, targets_of
     from evenflow.spark.progress import Progresses
 

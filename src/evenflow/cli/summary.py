@@ -40,6 +40,7 @@ def summary_of(
         "failure": failure,
         "workers": checked.spec.workers,
         **tally.figures(),
+        "results": {name: tally.results.get(name, 0) for name in sorted(run.queries)},
         "late": dict(run.late),
         "quarantined": quarantined,
         "sink_errors": dict(delivery.errors),

@@ -65,7 +65,6 @@ class Tally:
         return {
             "batches": len(self.loads),
             "rows": sum(self.rows.values()),
-            "results": dict(sorted(self.results.items())),
             "rows_per_second": round(self.rows_per_second(len(busy))),
             "batch_seconds": _quantiles(times),
             "imbalance": self.imbalance(),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pyspark.errors import PySparkException
 
 from evenflow.errors import InputError
-from evenflow.spark.declaring import texts
+from evenflow.spark.specified import texts
 from evenflow.spec import Checked, files
 from evenflow.spec.models import Sink
 

@@ -122,17 +122,13 @@ class Driver:
         asked = self._changes or self._subscriptions or self._plan or self._drain is not None
         return bool(asked) or border.is_due(head, self.ledger.registry(head.registry))
 
-    def committed(self, kind: str, name: str, first: int = 0) -> list[tuple[int, str, int, int]]:
-        """Return where the committed results of a query stand (or the poison rows of a stream).
-
-        Each with the batch it is of, from the batch `first` on.
-        """
+    def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
+        """Return where the committed results of a query stand (or the poison rows of a stream)."""
         head, places = self.ledger.batches()[-1], []
         for index in self.store.names("results/index"):
-            if first <= int(index) < head:
+            if int(index) < head:
                 record = self.store.read_record(f"results/index/{index}")
-                found = record[kind].get(name, ())
-                places += [(int(index), f, o, length) for f, o, length, _ in found]
+                places += [(f, o, length) for f, o, length, _ in record[kind].get(name, ())]
         return places
 
     # What is asked between batches

@@ -59,6 +59,10 @@ class Document:
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             found = f"this is no YAML: {error.problem}"
             raise SpecError([Problem(file, line, column, "", found)]) from None
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            found = f"the character #x{error.character:x} cannot stand in YAML"
+            raise SpecError([Problem(file, line, 1, "", found)]) from None
         if not isinstance(self._root, yaml.MappingNode):
             found = "expected `name: value` lines, found none; see `evenflow init`"
             raise SpecError([Problem(file, 1, 1, "", found)])

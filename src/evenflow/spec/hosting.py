@@ -41,15 +41,17 @@ def check(checker: "Checker", catalog: Catalog) -> tuple[tuple[str, ...], dict[s
     broken: set[str] = set()
     subscriptions: dict[str, pa.Table] = {}
     order = _order(checker, hosted, reads)
+    broken |= hosted.keys() - set(order)
+    named = {*spec.sources, *spec.tables}
     for name in order:
         part, query = hosted[name]
-        unpublished = sorted(n for n in reads[name] & hosted.keys() if not hosted[n][1].publish)
+        before = (reads[name] & hosted.keys()) - named - {name}
+        unpublished = sorted(n for n in before if not hosted[n][1].publish)
         if unpublished:
             message = f"reads the query {unpublished[0]!r}, which is not published; set its publish"
             checker.say((part, name), message)
         # What a broken source or query would have given is not known: one message is enough.
         known = {*catalog.streams, *catalog.tables}
-        named = {*spec.sources, *spec.tables}
         if unpublished or reads[name] & broken or (reads[name] & named) - known:
             broken.add(name)
             continue
