@@ -37,8 +37,8 @@ class Wishes:
 
 def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
     """Run it on a Spark of its own, and return what came of it."""
-    from evenflow.spark.specified import texts
     from evenflow.spark.session import open_session
+    from evenflow.spark.specified import texts
 
     spec = checked.spec
     if wishes.fresh:
@@ -83,9 +83,9 @@ def _play(
     *,
     sinks: bool,
 ) -> dict[str, Any]:
-    from evenflow.spark.specified import declare
     from evenflow.spark.delivery import Delivery, targets_of
     from evenflow.spark.progress import Progresses
+    from evenflow.spark.specified import declare
 
     spec = checked.spec
     flow = declare(checked, spark, checkpoint)

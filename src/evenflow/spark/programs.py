@@ -8,7 +8,7 @@ from typing import Any
 
 from evenflow.spark.bundle import read_part, unpack
 from evenflow.spark.ledger import Ledger
-from evenflow.spark.registry import Hosted, Registry
+from evenflow.spark.registry import Columns, Hosted, Registry
 from evenflow.spark.state import Task
 from evenflow.sql import (
     Catalog,
@@ -45,7 +45,7 @@ def compiled(
     text: str,
     registry: Registry,
     *,
-    key: tuple[str, ...] | None,
+    key: Columns | None,
     over: tuple[str, ...],
 ) -> Compiled:
     """Compile a query, a template or an operator, or refuse it."""
@@ -72,6 +72,8 @@ class SqlRuntime:
             program = compiled(
                 query.form, query.name, query.text, registry, key=query.key, over=query.streams
             )
+            hosted = {query.uid for query in registry.queries.values()}
+            self._programs = {uid: p for uid, p in self._programs.items() if uid in hosted}
             self._programs[query.uid] = program
         tables = {name: self._table(name, registry, ledger) for name in program.tables}
         return program.open(self._engine, tables)

@@ -10,6 +10,7 @@ from pyspark import TaskContext
 
 from evenflow.spark.bundle import Ref, read_part, unpack
 from evenflow.spark.ledger import Ledger
+from evenflow.spark.results import batch_of
 from evenflow.spark.router import route_source
 from evenflow.spark.store import Store
 from evenflow.spark.worker import Envelope, Process, Runtime
@@ -51,7 +52,7 @@ class Work:
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
 
 
-PLACES = "batch long, file string, offset long, length long"
+PLACES = "file string, offset long, length long"
 
 
 class ReadParts:
@@ -68,7 +69,7 @@ class ReadParts:
                 ref = Ref(place["file"], place["offset"], place["length"])
                 rows = unpack(read_part(store, ref))
                 if self.batch is not None:
-                    number = pa.repeat(pa.scalar(place["batch"], pa.int64()), len(rows))
+                    number = pa.repeat(pa.scalar(batch_of(ref.file), pa.int64()), len(rows))
                     rows = rows.append_column(self.batch, number)
                 yield from rows.to_batches()
 
