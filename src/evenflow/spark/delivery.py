@@ -8,13 +8,9 @@ for each batch unless a crash falls between their write and our note of it: at l
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pyspark.errors import PySparkException
-
-from evenflow.errors import InputError
 from evenflow.spark.specified import texts
 from evenflow.spec import Checked, files
 from evenflow.spec.models import Sink
@@ -78,8 +74,8 @@ class Delivery:
         try:
             self.deliver(target)
             self.errors.pop(target.sink, None)
-        except (PySparkException, InputError, OSError) as error:
-            self.errors[target.sink] = f"{target.query}: {str(error).splitlines()[0]}"
+        except Exception as error:  # formats throw what they like; the results stay where they are
+            self.errors[target.sink] = f"{target.query}: {first_line(error)}"
 
     def deliver(self, target: Target) -> None:
         """Hand on what is committed since the last time, and note how far that is."""
@@ -128,6 +124,8 @@ def targets_of(checked: Checked) -> tuple[Target, ...]:
     return tuple(found)
 
 
-def places(targets: tuple[Target, ...]) -> Mapping[str, str]:
-    """Return where each query's results are."""
-    return {t.query: t.path or t.said.format for t in targets}
+def first_line(error: Exception) -> str:
+    """Say what went wrong in one line; of an error of the JVM, the JVM's own."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.toString())
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

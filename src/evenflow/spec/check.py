@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.errors import InputError
+from evenflow.planning.joint import Balancing
 from evenflow.spec import files, hosting
 from evenflow.spec.datasets import Data, data_of
 from evenflow.spec.document import Document, Problem, Where
@@ -36,6 +37,7 @@ class Checked:
     schemas: Mapping[str, pa.Schema]
     order: tuple[str, ...]
     subscriptions: Mapping[str, pa.Table]
+    balancing: Balancing | None
 
     def path(self, written: str) -> str:
         """Return a path as Spark should see it: relative ones start at the file's folder."""
@@ -84,7 +86,21 @@ class Checker:
         for name, sink in spec.sinks.items():
             self._sink(name, sink)
         self._compare()
-        return Checked(spec, self.folder, self.data, self.schemas, order, subscriptions)
+        return Checked(
+            spec, self.folder, self.data, self.schemas, order, subscriptions, self._balancing()
+        )
+
+    def _balancing(self) -> Balancing | None:
+        if self.spec.balancing is None:
+            return None
+        said = self.spec.balancing.model_dump()
+        try:
+            return Balancing(**said)
+        except InputError as error:
+            # The message begins with the setting it is about.
+            name = str(error).split(" ", 1)[0]
+            self.say(("balancing", name) if name in said else ("balancing",), str(error))
+            return None
 
     def _names(self) -> None:
         taken: dict[str, str] = {}

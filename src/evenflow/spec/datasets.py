@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from evenflow.simulation.flights import Flights
 from evenflow.simulation.market import Market
 from evenflow.simulation.words import Words
 from evenflow.spec.derive import model_of
@@ -31,7 +32,7 @@ class Data(Protocol):
         """Make a table."""
 
 
-KINDS: Mapping[str, Any] = {"market": Market, "words": Words}
+KINDS: Mapping[str, Any] = {"market": Market, "flights": Flights, "words": Words}
 
 
 def _model(kind: str) -> type[BaseModel]:

@@ -1,10 +1,12 @@
 """What a specification may say: every field, its type, its default and what it is for."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from evenflow.planning.joint import Balancing as Settings
 from evenflow.spec.datasets import Dataset
+from evenflow.spec.derive import model_of
 
 Options = dict[str, Any]
 Columns = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
@@ -160,6 +162,19 @@ class Spark(Part):
     config: Options = Field({}, description="Settings: `spark.driver.memory: 4g`.")
 
 
+if TYPE_CHECKING:
+    Balancing = BaseModel
+else:
+    Balancing = model_of(Settings)
+
+
+def _off(value: Any) -> Any:
+    """Take `balancing: off`, which YAML reads as false, and `on`, which is the default."""
+    if value is True:
+        return {}
+    return None if value is False else value
+
+
 def _sql(value: Any) -> Any:
     return {"sql": value} if isinstance(value, str) else value
 
@@ -189,6 +204,10 @@ class Spec(Part):
     )
     templates: dict[str, Template] = Field({}, description="Templates and their subscriptions.")
     operators: dict[str, PythonOperator] = Field({}, description="Python operators.")
+    balancing: Annotated[Balancing | None, BeforeValidator(_off)] = Field(
+        default_factory=Balancing,
+        description="How keys and queries are kept even; `off`: only the hash and the order of arrival.",
+    )
     sinks: dict[str, Sink] = Field({}, description="Where results go.")
     spark: Spark = Field(
         default_factory=lambda: Spark.model_validate({}), description="The Spark session."
