@@ -43,9 +43,7 @@ def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
     spec = checked.spec
     if wishes.fresh:
         forget(checked, checked.path(spec.checkpoint))
-    spark = open_session(
-        spec.spark.master, texts(spec.spark.config), str(checked.folder), spark_log(checked)
-    )
+    spark = open_session(spec.spark.master, texts(spec.spark.config), spark_log(checked))
     try:
         with interruptible() as ending:
             return play_on(spark, checked, wishes, ending)
@@ -57,8 +55,11 @@ def play_on(
     spark: Any, checked: Checked, wishes: Wishes, ending: threading.Event
 ) -> dict[str, Any]:
     """Run it on a Spark that is there, twice if it is to be compared."""
+    from evenflow.spark.shipping import ship
+
     spec = checked.spec
     checkpoint = checked.path(spec.checkpoint)
+    ship(checked, spark)
     first = _play(checked, spark, checkpoint, wishes, ending, sinks=True)
     if spec.compare is None or ending.is_set() or first["failure"]:
         return first

@@ -29,13 +29,11 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 def open_session(
     master: str,
     settings: Mapping[str, str] | None = None,
-    modules: str | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """Start Spark; `modules` is a folder in which workers look for Python modules too.
+    """Start Spark, or take the session that runs; a local master listens on loopback alone.
 
-    A local master listens on the loopback address alone. What the JVM and the Python processes
-    print goes to `log`, if there is one.
+    What the JVM and the Python processes print goes to `log`, if there is one.
     """
     from pyspark.sql import SparkSession
 
@@ -44,10 +42,6 @@ def open_session(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         fixed |= _LOOPBACK
-    if modules is not None:
-        found = os.pathsep.join(p for p in (modules, os.environ.get("PYTHONPATH")) if p)
-        os.environ["PYTHONPATH"] = found
-        fixed["spark.executorEnv.PYTHONPATH"] = found
     builder = SparkSession.builder.master(master)
     for name, value in {**fixed, **(settings or {})}.items():
         builder = builder.config(name, value)

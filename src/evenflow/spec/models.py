@@ -206,7 +206,7 @@ class Spec(Part):
     operators: dict[str, PythonOperator] = Field({}, description="Python operators.")
     balancing: Annotated[Balancing | None, BeforeValidator(_off)] = Field(
         default_factory=Balancing,
-        description="How keys and queries are kept even; `off`: only the hash and the order of arrival.",
+        description="How keys and queries are kept even. `off`: by hash and order of arrival.",
     )
     sinks: dict[str, Sink] = Field({}, description="Where results go.")
     spark: Spark = Field(
