@@ -9,6 +9,7 @@ import io
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -103,6 +104,7 @@ class Flights:
         return pa.table([names, dest, minutes], schema=_ALERTS)
 
 
+@cache
 def _flights() -> pa.Table:
     table = _csv("flights.csv")
     # `time_hour` is the scheduled hour in UTC, `minute` the minute in it, the delay is in minutes.
