@@ -107,9 +107,9 @@ class Driver:
         asked = self._upcoming is not None or self._plan is not None or self._drain is not None
         return asked or border.is_due(head, self.ledger.registry(head.registry))
 
-    def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
+    def committed(self, kind: str, name: str, first: int = 0) -> list[tuple[str, int, int]]:
         """Return where the committed results of a query stand (or the poison rows of a stream)."""
-        return self.results.committed(self.ledger.batches()[-1], kind, name)
+        return self.results.committed(self.ledger.batches()[-1], kind, name, first)
 
     # What is asked between batches
 

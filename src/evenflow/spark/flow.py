@@ -20,9 +20,10 @@ from evenflow.spark.programs import SqlRuntime, engine_version
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
 from evenflow.spark.run import Run
 from evenflow.spark.submission import Submission, check_free
-from evenflow.spark.values import arrow_rows, arrow_schema, duration_us
+from evenflow.spark.values import arrow_rows, arrow_schema
 from evenflow.spark.worker import Runtime
 from evenflow.store import Store
+from evenflow.words import duration_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
