@@ -3,12 +3,13 @@
 from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.hashing import hash_keys, home, jump
 from evenflow.model.load import KeyLoads, LoadSeries
-from evenflow.model.plan import Move, Plan, moves
+from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
 from evenflow.model.verdict import Verdict
 
 __all__ = [
+    "EVERYWHERE",
     "Decision",
     "Judgement",
     "KeyLoads",
@@ -26,4 +27,5 @@ __all__ = [
     "imbalance",
     "jump",
     "moves",
+    "moves_state",
 ]

@@ -42,11 +42,12 @@ class Split:
     columns: tuple[str, ...]
     table: RoutingTable
     workers: int
+    drained: frozenset[int] = frozenset()
 
     def route(self, rows: pa.Table) -> Workers:
         """Return the worker of each row."""
         hashes = hash_keys(*(rows[column] for column in self.columns))
-        return self.table.route(hashes, self.workers)
+        return self.table.route(hashes, self.workers, self.drained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,9 @@ class Demand:
 
 def split_of(query: Hosted, stream: str, plan: Plan) -> Split:
     """Return how a keyed query's rows of a stream are split."""
-    if query.keys is None:
-        raise ValueError(f"{query.name} is not keyed")
-    return Split(query.keys[stream], plan.tables[query.name], plan.workers)
+    if query.inferred is None:
+        raise ValueError(f"{query.name} cannot be keyed")
+    return Split(query.inferred[stream], plan.tables[query.name], plan.workers, plan.drained)
 
 
 def demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> Demand:
@@ -75,7 +76,7 @@ def demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> Demand:
     for query in registry.readers(stream):
         if query.uid in entry.quarantined:
             continue
-        if query.keys is None:
+        if query.name in plan.placement:
             whole.add(plan.placement[query.name])
         else:
             split = split_of(query, stream, plan)

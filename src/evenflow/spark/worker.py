@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model import Move, Plan, moves
+from evenflow.model import EVERYWHERE, Move, Plan, moves
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.culprit import Care
@@ -117,7 +117,7 @@ class _Batch:
     def _hosted(self) -> Iterator[Hosted]:
         for name in sorted(self.registry.queries):
             query = self.registry.queries[name]
-            here = query.keys is not None or self.plan.placement[name] == self.slot
+            here = self.plan.placement.get(name, self.slot) == self.slot
             if here and query.uid not in self.entry.quarantined:
                 yield query
 
@@ -242,7 +242,7 @@ class _Batch:
         rows = inbox.get(stream)
         if rows is None:
             return self.registry.streams[stream].schema.empty_table()
-        if query.keys is None:
+        if query.name in self.plan.placement:
             return rows
         need = demand(self.registry, self.plan, self.entry, stream)
         if need.exact(self.slot):
@@ -263,23 +263,22 @@ class _Batch:
         if not change.begin:
             return
         if query.subscription_key is not None:
-            table = self.plan.tables[query.name]
-            split = Split(query.subscription_key, table, self.plan.workers)
+            table, drained = self.plan.tables[query.name], self.plan.drained
+            split = Split(query.subscription_key, table, self.plan.workers, drained)
             rows = rows.filter(pa.array(split.route(rows) == self.slot))
         task.subscribe(rows)
 
     def _release(self, query: Hosted, target: int) -> None:
         if query.uid not in self.state.tasks or self.entry.next_plan is None:
             return
-        if query.keys is None:
+        following = self.ledger.plan(self.entry.next_plan)
+        if query.name in following.placement:
             blob = self.state.tasks[query.uid].task.release_all()
             self.state.drop(query.uid)
             self.changed.discard(query.uid)
         else:
-            following = self.ledger.plan(self.entry.next_plan)
-            table = following.tables[query.name]
             task = self._task(query.uid)
-            blob = task.release(lambda h: table.route(h, following.workers) == target)
+            blob = task.release(lambda h: following.route(query.name, h) == target)
         if blob is not None:
             self.report.handoffs.append((query.uid, target, self.exchange_file.add(blob)))
 
@@ -329,5 +328,13 @@ def watermark(query: Hosted, entry: Entry) -> int:
 
 def leaving(before: Plan, after: Plan, slot: int) -> list[Move]:
     """Return one move for each query and worker that something goes to from this worker."""
-    found = {(move.query, move.after) for move in moves(before, after) if move.before == slot}
+    found: set[tuple[str, int]] = set()
+    everyone = [worker for worker in after.active if worker != slot]
+    for move in moves(before, after):
+        if move.before in (slot, EVERYWHERE) and move.after != slot:
+            targets = everyone if move.after == EVERYWHERE else [move.after]
+            found.update((move.query, target) for target in targets)
+    if before.drained != after.drained:  # then the hash moves keys that no table names
+        shared = before.tables.keys() & after.tables.keys()
+        found.update((query, target) for query in shared for target in everyone)
     return [Move(query, slot, target) for query, target in sorted(found)]
