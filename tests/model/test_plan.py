@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model import Move, Plan, RoutingTable, hash_keys, jump, moves
+from evenflow.model import Move, Plan, RoutingTable, hash_keys, home, jump, moves
 
 HASHES = hash_keys(np.arange(100))
 
@@ -32,3 +32,18 @@ def test_moves_are_the_difference_of_two_plans() -> None:
         Move("q", int(other[2]), int(home[2]), returns),
     }
     assert moves(after, after) == ()
+
+
+def test_draining_moves_only_the_keys_of_the_drained_worker() -> None:
+    before = home(HASHES, 8, {2})
+    after = home(HASHES, 8, {2, 5})
+    assert 5 not in after and 2 not in after
+    assert (before == after)[before != 5].all()
+    assert len(set(after[before == 5].tolist())) > 1, "its keys are spread over the others"
+    assert home(HASHES, 8).tolist() == jump(HASHES, 8).tolist()
+    assert set(home(HASHES, 64, set(range(63))).tolist()) == {63}
+
+
+def test_keys_need_an_active_worker() -> None:
+    with pytest.raises(InputError, match="all 2 workers are drained"):
+        home(HASHES, 2, {0, 1})

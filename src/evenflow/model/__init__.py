@@ -1,19 +1,31 @@
 """Frozen values that cross borders: loads, routing tables, plans, moves, verdicts. No I/O."""
 
-from evenflow.model.hashing import hash_keys, jump
+from evenflow.model.decision import Decision, Judgement, Outcome
+from evenflow.model.hashing import hash_keys, home, jump
 from evenflow.model.load import KeyLoads, LoadSeries
-from evenflow.model.plan import Move, Plan, moves
+from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
 from evenflow.model.routing import RoutingTable
+from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
 from evenflow.model.verdict import Verdict
 
 __all__ = [
+    "EVERYWHERE",
+    "Decision",
+    "Judgement",
     "KeyLoads",
+    "KeyStats",
     "LoadSeries",
     "Move",
+    "Outcome",
     "Plan",
+    "QueryLoad",
     "RoutingTable",
+    "Snapshot",
     "Verdict",
     "hash_keys",
+    "home",
+    "imbalance",
     "jump",
     "moves",
+    "moves_state",
 ]

@@ -14,6 +14,8 @@ Jump hashing (Lamping and Veach, 2014) moves, when worker n is added, only keys 
 to worker n.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,6 +61,31 @@ def jump(hashes: Hashes, workers: int) -> Workers:
     if workers < 1:
         raise InputError(f"at least one worker is needed, got {workers}")
     return _jump(hashes, workers)
+
+
+def home(hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
+    """Map hashes to the workers that are not drained.
+
+    Keys whose worker is drained are hashed again until they meet one that is not, so draining a
+    worker moves only its own keys, and its return brings just those back.
+
+    >>> home(np.array([1, 2, 3], dtype=np.uint64), 2, drained={1}).tolist()
+    [0, 0, 0]
+    """
+    homes = jump(hashes, workers)
+    if not drained:
+        return homes
+    out = np.isin(np.arange(workers), list(drained))
+    if out.all():
+        raise InputError(f"all {workers} workers are drained; one must take the keys")
+    again = np.flatnonzero(out[homes])
+    keys = hashes[again]
+    while len(again):
+        keys = _hash_words(keys, keys)
+        homes[again] = jump(keys, workers)
+        still = out[homes[again]]
+        again, keys = again[still], keys[still]
+    return homes
 
 
 def jump_plain(key: int, workers: int) -> int:

@@ -6,21 +6,41 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.model.arrays import Hashes, Workers
 from evenflow.model.routing import RoutingTable
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where everything runs: whole queries by name, keyed queries by their routing tables."""
+    """Where everything runs: whole queries by name, keyed queries by their routing tables.
+
+    `workers` are the slots, fixed for the life of a checkpoint; the `drained` ones get no work.
+    """
 
     workers: int
     placement: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, RoutingTable] = field(default_factory=dict)
+    drained: frozenset[int] = frozenset()
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """The workers that are not drained, ascending."""
+        return tuple(worker for worker in range(self.workers) if worker not in self.drained)
+
+    def route(self, query: str, hashes: Hashes) -> Workers:
+        """Return the worker of each hashed key of a keyed query."""
+        return self.tables[query].route(hashes, self.workers, self.drained)
+
+
+EVERYWHERE = -1  # where a keyed query runs, as one end of a move
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One difference between two plans: a whole query, or one key of a keyed query."""
+    """One difference between two plans: a whole query, or one key of a keyed query.
+
+    A whole query that becomes keyed goes to EVERYWHERE, one that becomes whole comes from there.
+    """
 
     query: str
     before: int
@@ -32,7 +52,8 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
     """Return what must move, in a fixed order; detours between the two plans cancel out.
 
     Only what both plans know can move: arrivals and departures are not moves. With another number
-    of workers the hash moves keys that no table names; that is refused.
+    of workers the hash moves keys that no table names; that is refused. With other workers
+    drained it does so too: those keys are not listed, only the ones that a table names.
 
     >>> moves(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
     (Move(query='alerts', before=0, after=1, key_hash=None),)
@@ -42,6 +63,14 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
         for query in sorted(before.placement.keys() & after.placement.keys())
         if before.placement[query] != after.placement[query]
     ]
+    whole += [
+        Move(query, before.placement[query], EVERYWHERE)
+        for query in sorted(before.placement.keys() & after.tables.keys())
+    ]
+    whole += [
+        Move(query, EVERYWHERE, after.placement[query])
+        for query in sorted(before.tables.keys() & after.placement.keys())
+    ]
     if before.workers != after.workers and before.tables.keys() & after.tables.keys():
         raise InputError(
             f"keyed queries cannot move from {before.workers} to {after.workers} workers by tables"
@@ -50,9 +79,15 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
     for query in sorted(before.tables.keys() & after.tables.keys()):
         old, new = before.tables[query], after.tables[query]
         listed = np.union1d(old.hashes, new.hashes)
-        sources, targets = old.route(listed, before.workers), new.route(listed, after.workers)
+        sources, targets = before.route(query, listed), after.route(query, listed)
         keys += [
             Move(query, int(sources[at]), int(targets[at]), int(listed[at]))
             for at in np.flatnonzero(sources != targets)
         ]
     return (*whole, *keys)
+
+
+def moves_state(before: Plan, after: Plan) -> bool:
+    """Tell whether state may have to change hands between two plans."""
+    rehashed = before.drained != after.drained and before.tables.keys() & after.tables.keys()
+    return bool(rehashed) or bool(moves(before, after))

@@ -1,12 +1,13 @@
 """Mixed routing F(k): a small table over a hash (mixed-key-routing, equation 1)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Hashes, Workers, frozen
-from evenflow.model.hashing import jump
+from evenflow.model.hashing import home
 
 
 def _no_hashes() -> Hashes:
@@ -50,9 +51,14 @@ class RoutingTable:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def route(self, hashes: Hashes, workers: int) -> Workers:
+    def without(self, workers: Collection[int]) -> "RoutingTable":
+        """Return the table without the entries of some workers: those keys follow the hash."""
+        kept = ~np.isin(self.owners, list(workers))
+        return self if kept.all() else RoutingTable.of(self.hashes[kept], self.owners[kept])
+
+    def route(self, hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
         """Return the worker of each hashed key: the table's, else the hash's."""
-        routed = jump(hashes, workers)
+        routed = home(hashes, workers, drained)
         if len(self):
             at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
             listed = self.hashes[at] == hashes

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,12 +12,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.spark import border
+from evenflow.spark import declaring
+from evenflow.spark.asks import Cancel, Pin
 from evenflow.spark.driver import Batch, Driver
-from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.spark.registry import Hosted, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
-from evenflow.spark.submission import Key, Submission, columns, subscriptions
+from evenflow.spark.submission import Submission
 from evenflow.spark.tasks import REPORT, Home, ReadParts, RouteSource, Work
 from evenflow.spark.worker import Runtime
 
@@ -25,15 +27,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SETTINGS = {
-    # A chunk should be worth a blob, but not more than Arrow can hold.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
+    # Spark adds up the bytes of a batch anew for every row, which doubles the time of a row's way
+    # to Python, unless the limit is this one. Rows are bounded instead; the router gathers them.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # The plan is fixed by hand: one partition is one worker.
     "spark.sql.adaptive.enabled": "false",
 }
 
 
-class Run:
+class Run(declaring.Declares):
     """What `Flow.start` returns."""
 
     def __init__(
@@ -136,60 +139,63 @@ class Run:
 
     # What takes effect at a batch border
 
-    def submit(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one more query from a batch border on; refused at once if it cannot run."""
-        return self._submit(Submission("query", name, sql, columns(key), publish, worker))
+    submit = declaring.query
+    submit_template = declaring.template
+    submit_operator = declaring.operator
+    subscribe = declaring.subscribe
 
-    def submit_template(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one more template from a batch border on."""
-        return self._submit(Submission("template", name, sql, columns(key), publish, worker))
+    def _declared(self) -> Mapping[str, Hosted]:
+        return self._driver.upcoming()[0].queries
 
     def _submit(self, submission: Submission) -> Hosted:
         return self._driver.ask(submission).queries[submission.name]
 
-    def subscribe(self, name: str, rows: Any) -> None:
-        """Subscribe to a template from a batch border on; a known name takes the new parameters."""
-        self._driver.subscribe(name, subscriptions(self._template(name), rows), begin=True)
+    def _subscribe(self, name: str, rows: pa.Table) -> None:
+        self._driver.subscribe(name, rows, begin=True)
 
     def unsubscribe(self, name: str, names: Iterable[str]) -> None:
         """End subscriptions at a batch border; unknown names are ignored."""
-        self._template(name)
+        declaring.template_of(self, name)
         rows = pa.table({"subscription": pa.array(list(names), pa.string())})
         self._driver.subscribe(name, rows, begin=False)
 
-    def _template(self, name: str) -> Hosted:
-        queries = self._driver.upcoming()[0].queries
-        if name not in queries:
-            raise InputError(f"there is no template {name!r}; there are {listed(queries)}")
-        return queries[name]
-
     def cancel(self, name: str) -> None:
         """End a query at a batch border; its results so far stay readable under its name."""
+        self._driver.ask(Cancel(name))
 
-        def change(registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
-            return registry.without_query(name), border.remove(plan, name)
+    def pin(self, name: str, worker: int | None = None) -> None:
+        """Keep a whole query on a worker, the present one if none is given, from a border on."""
+        plan = self._driver.upcoming()[1]
+        if name not in plan.placement:
+            raise InputError(
+                f"{name!r} is not a whole query, so it cannot be pinned; "
+                f"whole ones are {listed(plan.placement)}"
+            )
+        pin = plan.placement[name] if worker is None else worker
+        if pin not in plan.active:
+            raise InputError(f"{name!r} cannot be pinned to worker {pin}; active are {plan.active}")
+        self._driver.ask(Pin(name, pin))
 
-        self._driver.ask(change)
+    def unpin(self, name: str) -> None:
+        """Let a pinned query be moved again, from a border on."""
+        self._driver.ask(Pin(name, None))
+
+    def drain(self, worker: int) -> None:
+        """Empty a worker: from the next border but one it has no query, no key and no state."""
+        self._driver.ask_drain(worker, drain=True)
+
+    def activate(self, worker: int) -> None:
+        """Use a drained worker again."""
+        self._driver.ask_drain(worker, drain=False)
+
+    def rollback(self) -> None:
+        """Go back to the plan before the last moves, as far as it still fits what is hosted."""
+        self._driver.ask_back()
 
     def apply(self, plan: Plan) -> None:
-        """Follow a plan: state moves at batch borders; what the plan leaves out stays."""
-        self._driver.ask_plan(plan)
+        """Follow a plan: state moves at batch borders; what it leaves out stays, drained or not."""
+        drained = self._driver.upcoming()[1].drained
+        self._driver.ask_plan(replace(plan, drained=drained))
 
     # What can be seen
 
@@ -234,11 +240,12 @@ class Run:
 
     def results(self, name: str) -> "DataFrame":
         """Return everything committed of a query so far, each batch once."""
-        registry = self._driver.ledger.registry(self._driver.head().registry)
-        known = {**registry.past, **registry.queries}
-        if name not in known:
-            raise InputError(f"there is no query {name!r}; there are {listed(known)}")
-        return self._parts("results", known[name].uid, known[name].schema)
+        query, past = self.queries.get(name), self._driver.ledger.past_names()
+        if query is None and name not in past:
+            known = listed({*past, *self.queries})
+            raise InputError(f"there is no query {name!r}; there are {known}")
+        query = query or self._driver.ledger.past(name)
+        return self._parts("results", query.uid, query.schema)
 
     def poison(self, stream: str) -> "DataFrame":
         """Return the rows of a stream that were set aside for a missing or absurd event time."""

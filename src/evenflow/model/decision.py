@@ -1,0 +1,67 @@
+"""What the controller decided at a batch border, and what came of it."""
+
+from dataclasses import dataclass
+
+from evenflow.model.plan import Move, Plan
+from evenflow.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The state of balance, measured or predicted.
+
+    imbalance      largest over mean load of the active workers: 1 is even
+    max_load       CPU seconds of the busiest worker in a batch
+    mean_load      of all active workers
+    deviation      mean over workers of the standard deviation of their load over the window
+    correlation    mean pairwise correlation of the workers' load series, 0 if undefined
+    shipped_bytes  bytes of streams sent to workers in a batch
+    """
+
+    imbalance: float
+    max_load: float
+    mean_load: float
+    deviation: float = 0.0
+    correlation: float = 0.0
+    shipped_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One border: a plan to follow, or why there is none.
+
+    trigger      what asked for a look: a stable code (`imbalance`, `bursts`, `traffic`, `drain`,
+                 `activate`, `arrival`, `promotion`, `staged`, `asked`, `none`)
+    reason       what came of it: stable code, see the controller
+    plan         to follow from now on; None: nothing changes
+    target       where the plan leads when moves are spread over several borders, else None
+    moved_bytes  state that the moves to `plan` carry, as measured before them
+    """
+
+    batch: int
+    at: float
+    trigger: str
+    reason: str
+    message: str
+    before: Judgement
+    predicted: Judgement | None = None
+    plan: Plan | None = None
+    target: Plan | None = None
+    moves: tuple[Move, ...] = ()
+    moved_bytes: float = 0.0
+    verdicts: tuple[Verdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a decision brought: measured in the first batches that ran under its plan.
+
+    handed_bytes   state that really changed hands
+    pause_seconds  how much longer the batch of the hand-over took than those before it
+    """
+
+    decision: int
+    batch: int
+    measured: Judgement
+    handed_bytes: int
+    pause_seconds: float
