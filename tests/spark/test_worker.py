@@ -53,6 +53,12 @@ SUBMISSIONS = [
         ("symbol",),
     ),
     Submission("query", "busy", "SELECT s, symbol, n FROM sums WHERE n > 2"),
+    Submission(
+        "query",
+        "lows",
+        """SELECT window.start AS s, symbol, min(price) AS low
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+    ),
 ]
 NAMES = [submission.name for submission in SUBMISSIONS]
 KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
@@ -67,10 +73,16 @@ def last_row() -> pa.Table:
 
 
 def any_plan(chance: random.Random, workers: int) -> Plan:
-    placement = {name: chance.randrange(workers) for name in NAMES if name not in KEYED}
-    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
-    owners = {name: [chance.randrange(workers) for _ in SYMBOLS] for name in KEYED}
-    return Plan(workers, placement, {n: RoutingTable.of(hashes, at) for n, at in owners.items()})
+    """Anything goes: other owners, drained workers, a whole query spread by its inferred key."""
+    keyed = [*KEYED, *chance.sample(["lows"], chance.randrange(2))]
+    drained = frozenset(chance.sample(range(workers), chance.randrange(workers)))
+    active = [worker for worker in range(workers) if worker not in drained]
+    placement = {name: chance.choice(active) for name in NAMES if name not in keyed}
+    symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
+    hashes = hash_keys(pa.array(symbols, pa.string()))
+    owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
+    tables = {name: RoutingTable.of(hashes, at) for name, at in owners.items()}
+    return Plan(workers, placement, tables, drained)
 
 
 def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) -> Local:
@@ -157,6 +169,35 @@ def test_poison_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     assert len(local.driver.committed("poison", "trades")) == 1
 
 
+def test_no_poison_row_is_lost_between_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenflow.spark.router._CHUNK_BYTES", 1)
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    rows = trades(np.random.default_rng(1), 2)
+    bad = rows.set_column(0, "ts", pa.nulls(2, rows.schema.field("ts").type))
+    local.batch({"trades": pa.concat_tables([bad, bad.slice(1)])})
+    assert local.driver.head().poison == {"trades": 3}
+    ((_, _, length),) = local.driver.committed("poison", "trades")
+    assert length > 0
+
+
+def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> None:
+    other = Submission("query", "cheap", "SELECT ts, price FROM trades WHERE price <= 50", None)
+    local = Local(tmp_path, STREAMS, [SUBMISSIONS[0], other], workers=2)
+    rows = trades(np.random.default_rng(1), 3000)
+    reports = local.work(0, {"trades": rows})
+    assert reports[0].shipped == reports[1].shipped
+    (file,) = local.store.names("chunks")
+    size = local.store.read(f"chunks/{file}").size
+    assert reports[0].shipped == {"trades": size}
+    local.work(0, {"trades": rows}, attempt=1)
+    assert local.store.names("chunks") == [file], "a second attempt writes the same file"
+    local.batch({"trades": rows})
+    assert local.store.names("chunks") == [], "a committed batch leaves no chunks"
+    assert local.results("dear").total() + local.results("cheap").total() == 3000
+
+
 def test_late_rows_are_counted(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:2])
     local.batch({"trades": last_row()})
@@ -223,10 +264,13 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
     ("plan", "said"),
     [
         (Plan(3), "a plan for 3 workers was given; there are 2"),
-        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2 of 2"),
+        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2; active are"),
         (Plan(2, {"sums": 0}), "the plan names sums"),
         (Plan(2, {"fixed": 0}), "'fixed' is pinned to worker 1"),
-        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "outside 0..1"),
+        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "not active"),
+        (Plan(2, {"dear": 1}, drained=frozenset({1})), "worker 1; active are"),
+        (Plan(2, drained=frozenset({0, 1})), "one must stay"),
+        (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:

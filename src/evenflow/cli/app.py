@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import plan_keys, plan_operators, plan_queries, simulate_operators
+from evenflow.cli import plan_keys, plan_operators, plan_queries, reproduce, simulate_operators
 from evenflow.cli.output import fail
 from evenflow.errors import InputError
 
@@ -37,6 +37,7 @@ plan.command("operators")(plan_operators.operators)
 simulate = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing really runs.")
 app.add_typer(simulate, name="simulate")
 simulate.command("operators")(simulate_operators.operators)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _version(asked: bool) -> None:

@@ -5,16 +5,17 @@ that a replay of b writes again, so a crash at any point leaves either all of th
 """
 
 import threading
+import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, moves
+from evenflow.model import Plan, moves_state
 from evenflow.spark import border, cleaning
 from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
@@ -31,23 +32,45 @@ Change = Callable[[Registry, Plan], tuple[Registry, Plan]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A committed batch, as the statistics show it."""
+    """A batch at its border, when all workers have reported.
+
+    at, seconds  when it ended (since the epoch), and how long after the one before
+    plan         held in it
+    following    holds after it as things stand, arrivals placed: what a controller may change
+    registry     what is hosted after it
+    drain        the workers that are to be drained from now on
+    asked        a plan that someone asked for; it goes before a controller's
+    """
 
     number: int
+    at: float
+    seconds: float
     reports: tuple[Report, ...]
-    watermarks: dict[str, int]
+    watermarks: Mapping[str, int]
+    registry: Registry
+    plan: Plan
+    following: Plan
+    drain: frozenset[int]
+    asked: Plan | None = None
 
 
 Controller = Callable[[Batch], Plan | None]
+"""Called at every border; may return a plan to follow."""
 
 
 class Driver:
     """Owns the ledger of one run."""
 
-    def __init__(self, store: Store, workers: int, controller: Controller | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        workers: int,
+        controller: Controller | None = None,
+        arrive: border.Arrive = border.fewest,
+    ) -> None:
         self.store = store
         self.workers = workers
-        self.controller = controller
+        self.controller, self.arrive = controller, arrive
         self.ledger = Ledger(store)
         self.history: deque[Batch] = deque(maxlen=_HISTORY)
         self.refused: deque[str] = deque(maxlen=_HISTORY)
@@ -57,6 +80,8 @@ class Driver:
         self.identity = ""
         self._changes: list[Change] = []
         self._plan: Plan | None = None
+        self._drain: frozenset[int] | None = None
+        self._ended = time.time()
         self._subscriptions: list[tuple[str, Ref, bool]] = []
 
     # Opening
@@ -64,6 +89,7 @@ class Driver:
     def open(self, registry: Registry, plan: Plan, engine: str) -> bool:
         """Take the checkpoint; tell whether it is new."""
         self._hold = Hold(self.store)
+        plan = border.settle(plan, registry, self.arrive)
         new = open_checkpoint(self.ledger, registry, plan, engine)
         self.identity = str(self.store.read_record("meta")["identity"])
         if new:
@@ -93,7 +119,7 @@ class Driver:
     def restless(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
         head = self.head()
-        asked = self._changes or self._subscriptions or self._plan
+        asked = self._changes or self._subscriptions or self._plan or self._drain is not None
         return bool(asked) or border.is_due(head, self.ledger.registry(head.registry))
 
     def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
@@ -126,6 +152,29 @@ class Driver:
             self._plan = plan
         self.wake()
 
+    def ask_drain(self, worker: int, *, drain: bool) -> None:
+        """Have a worker drained, or used again, from a border on."""
+        with self._lock:
+            registry, plan = self.upcoming()
+            wanted = plan.drained if self._drain is None else self._drain
+            self._drain = wanted | {worker} if drain else wanted - {worker}
+            try:
+                border.check_drain(self._drain, plan, registry)
+            except InputError:
+                self._drain = wanted
+                raise
+        self.wake()
+
+    def ask_back(self) -> None:
+        """Have the plan before the last moves followed again, as far as it still fits."""
+        with self._lock:
+            back = self.head().rollback
+            if back is None:
+                raise InputError("nothing has been moved yet, so there is no plan to go back to")
+            registry, present = self.upcoming()
+            self._plan = border.fitting(self.ledger.plan(back), present, registry)
+        self.wake()
+
     def subscribe(self, name: str, rows: pa.Table, *, begin: bool) -> None:
         """Have subscriptions of a template begin, or end, at the next border."""
         ref = self._keep(rows)
@@ -151,7 +200,7 @@ class Driver:
             registry, plan = self._standing(self.head())
             for change in self._changes:
                 registry, plan = change(registry, plan)
-        return registry, plan
+        return registry, border.settle(plan, registry, self.arrive)
 
     def _standing(self, entry: Entry) -> tuple[Registry, Plan]:
         number = entry.plan if entry.next_plan is None else entry.next_plan
@@ -167,13 +216,10 @@ class Driver:
         registry = self.ledger.registry(entry.registry)
         reports = border.without_failed(collect())
         crash_point("driver.collected")
-        done = Batch(batch, tuple(reports), dict(entry.watermarks))
-        decided = None if self.controller is None else self.controller(done)
         self._write_results(batch, reports)
         crash_point("driver.results")
         with self._lock:
-            self._plan = decided or self._plan
-            asked = self._asked(entry)
+            done, asked = self._end(entry, tuple(reports))
             following = border.next_entry(entry, registry, reports, asked)
             if border.is_due(following, asked.registry):
                 self.store.write(f"pulse/{batch:012d}", [b"\n"])
@@ -183,17 +229,24 @@ class Driver:
         self.history.append(done)
         cleaning.clean(self.ledger, following)
 
-    def _asked(self, entry: Entry) -> border.Asked:
-        """Turn what was asked into a registry and plans, written before the entry names them."""
-        before, plan = self._standing(entry)
-        registry = before
-        changes, self._changes = self._changes, []
+    def _end(self, entry: Entry, reports: tuple[Report, ...]) -> tuple[Batch, border.Asked]:
+        """Turn what was asked and decided into a registry and plans, written before their entry."""
+        before, _ = self._standing(entry)
+        registry, plan = self.upcoming()
+        changed, self._changes = registry is not before, []
         wanted, self._plan = self._plan, None
         subscriptions, self._subscriptions = self._subscriptions, []
-        for change in changes:
-            registry, plan = change(registry, plan)
+        drain = plan.drained if self._drain is None else self._drain
+        self._drain = None
+        now = time.time()
+        done = Batch(
+            entry.batch, now, now - self._ended, reports, dict(entry.watermarks),
+            registry, self.ledger.plan(entry.plan), plan, drain, wanted,
+        )  # fmt: skip
+        self._ended = now
+        decided = None if self.controller is None else self.controller(done)
         number = entry.plan if entry.next_plan is None else entry.next_plan
-        if registry is not before:
+        if changed:
             number += 1
             self.ledger.write_registry(registry)
             self.ledger.write_plan(number, plan)
@@ -202,17 +255,21 @@ class Driver:
             for name, rows, begin in subscriptions
             if name in registry.queries
         )
-        following = None if wanted is None else self._complete(wanted, plan, registry)
+        asked = border.Asked(registry, number, None, subscribing, entry.rollback)
+        following = border.with_pins(wanted or decided, plan, registry)
+        following = self._complete(following, plan, registry)
         if following is None:
-            return border.Asked(registry, number, subscribing=subscribing)
+            return done, asked
         self.ledger.write_plan(number + 1, following)
         crash_point("driver.plan")
-        if not moves(plan, following):
-            return border.Asked(registry, number + 1, subscribing=subscribing)
-        return border.Asked(registry, number, number + 1, subscribing)
+        if not moves_state(plan, following):
+            return done, replace(asked, plan=number + 1)
+        return done, replace(asked, next_plan=number + 1, rollback=number)
 
-    def _complete(self, wanted: Plan, plan: Plan, registry: Registry) -> Plan | None:
+    def _complete(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
         """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
+        if wanted is None:
+            return None
         try:
             return border.complete(wanted, plan, registry)
         except InputError as error:

@@ -53,6 +53,7 @@ class Entry:
     """What holds in one batch.
 
     watermarks   stream -> microseconds; a stream that has shown no row yet is missing
+    rollback     the plan before the last one that moved something
     settled      those of the batch before
     states       worker -> the file that holds its state; a worker without state is missing
     due          worker -> query uid -> event time at which it has something to say
@@ -69,6 +70,7 @@ class Entry:
     registry: int
     plan: int
     next_plan: int | None = None
+    rollback: int | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
     settled: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[int, Ref] = field(default_factory=dict)
@@ -141,7 +143,9 @@ class Ledger:
         old = [_name(batch) for batch in self.batches() if batch <= head.batch - KEPT]
         first = self.entry(kept[0])
         for folder, oldest in (("plans", first.plan), ("registries", first.registry)):
-            old += [f"{folder}/{n}" for n in self.store.names(folder) if int(n) < oldest]
+            names = [name for name in self.store.names(folder) if int(name) < oldest]
+            keep = first.rollback if folder == "plans" else None
+            old += [f"{folder}/{name}" for name in names if int(name) != keep]
         self.store.delete(old)
 
 
@@ -151,7 +155,12 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         query: [[int(h) for h in table.hashes], [int(o) for o in table.owners]]
         for query, table in plan.tables.items()
     }
-    return {"workers": plan.workers, "placement": dict(plan.placement), "tables": tables}
+    return {
+        "workers": plan.workers,
+        "placement": dict(plan.placement),
+        "tables": tables,
+        "drained": sorted(plan.drained),
+    }
 
 
 def _plan(record: Any) -> Plan:
@@ -159,7 +168,7 @@ def _plan(record: Any) -> Plan:
         query: RoutingTable.of(np.array(hashes, dtype=np.uint64), owners)
         for query, (hashes, owners) in record["tables"].items()
     }
-    return Plan(record["workers"], record["placement"], tables)
+    return Plan(record["workers"], record["placement"], tables, frozenset(record["drained"]))
 
 
 def _entry(record: Any) -> Entry:
@@ -168,6 +177,7 @@ def _entry(record: Any) -> Entry:
         registry=record["registry"],
         plan=record["plan"],
         next_plan=record["next_plan"],
+        rollback=record["rollback"],
         watermarks=record["watermarks"],
         settled=record["settled"],
         states={int(slot): Ref(*state) for slot, state in record["states"].items()},

@@ -47,6 +47,7 @@ class Hosted:
 
     `keys` says by which columns the rows of each stream are split over the workers;
     None is a whole query, which lives on one worker. `inferred` is the key it could have.
+    `pin` is the worker that a whole query must run on, if there is one.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Hosted:
     keys: Keys | None = None
     inferred: Keys | None = None
     publish: bool = False
-    pinned: bool = False
+    pin: int | None = None
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
 
@@ -96,6 +97,14 @@ class Registry:
             queries={k: v for k, v in self.queries.items() if k != name},
             past={**self.past, name: self.queries[name]},
         )
+
+    def with_pin(self, name: str, worker: int | None) -> "Registry":
+        """Return the next version with a query pinned to a worker, or free to move."""
+        if name not in self.queries:
+            raise InputError(f"there is no query {name!r}; there are {listed(self.queries)}")
+        changed = replace(self.queries[name], pin=worker)
+        queries = {**self.queries, name: changed}
+        return replace(self, version=self.version + 1, queries=queries)
 
     def readers(self, stream: str) -> list[Hosted]:
         """Return the queries that read a stream, by name."""
@@ -153,7 +162,7 @@ def _query_record(query: Hosted) -> dict[str, Any]:
         "keys": _lists(query.keys),
         "inferred": _lists(query.inferred),
         "publish": query.publish,
-        "pinned": query.pinned,
+        "pin": query.pin,
         "parameters": None if query.parameters is None else _text(query.parameters),
         "subscription_key": query.subscription_key,
     }
@@ -173,7 +182,7 @@ def _query(record: Any) -> Hosted:
         keys=_tuples(record["keys"]),
         inferred=_tuples(record["inferred"]),
         publish=record["publish"],
-        pinned=record["pinned"],
+        pin=record["pin"],
         parameters=None if parameters is None else _schema(parameters),
         subscription_key=None if by is None else tuple(by),
     )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SETTINGS = {
-    # A chunk should be worth a blob, but not more than Arrow can hold.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
+    # Spark adds up the bytes of a batch anew for every row, which doubles the time of a row's way
+    # to Python, unless the limit is this one. Rows are bounded instead; the router gathers them.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # The plan is fixed by hand: one partition is one worker.
     "spark.sql.adaptive.enabled": "false",
 }
@@ -189,9 +191,39 @@ class Run:
 
         self._driver.ask(change)
 
+    def pin(self, name: str, worker: int | None = None) -> None:
+        """Keep a whole query on a worker, the present one if none is given, from a border on."""
+        plan = self._driver.upcoming()[1]
+        if name not in plan.placement:
+            raise InputError(
+                f"{name!r} is not a whole query, so it cannot be pinned; "
+                f"whole ones are {listed(plan.placement)}"
+            )
+        pin = plan.placement[name] if worker is None else worker
+        if pin not in plan.active:
+            raise InputError(f"{name!r} cannot be pinned to worker {pin}; active are {plan.active}")
+        self._driver.ask(lambda registry, plan: (registry.with_pin(name, pin), plan))
+
+    def unpin(self, name: str) -> None:
+        """Let a pinned query be moved again, from a border on."""
+        self._driver.ask(lambda registry, plan: (registry.with_pin(name, None), plan))
+
+    def drain(self, worker: int) -> None:
+        """Empty a worker: from the next border but one it has no query, no key and no state."""
+        self._driver.ask_drain(worker, drain=True)
+
+    def activate(self, worker: int) -> None:
+        """Use a drained worker again."""
+        self._driver.ask_drain(worker, drain=False)
+
+    def rollback(self) -> None:
+        """Go back to the plan before the last moves, as far as it still fits what is hosted."""
+        self._driver.ask_back()
+
     def apply(self, plan: Plan) -> None:
-        """Follow a plan: state moves at batch borders; what the plan leaves out stays."""
-        self._driver.ask_plan(plan)
+        """Follow a plan: state moves at batch borders; what it leaves out stays, drained or not."""
+        drained = self._driver.upcoming()[1].drained
+        self._driver.ask_plan(replace(plan, drained=drained))
 
     # What can be seen
 

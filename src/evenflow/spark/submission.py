@@ -63,7 +63,7 @@ class Submission:
             keys=program.key if self.key is not None else None,
             inferred=program.key,
             publish=self.publish,
-            pinned=self.worker is not None,
+            pin=self.worker,
             parameters=program.parameters,
             subscription_key=program.subscription_key if self.key is not None else None,
         )
