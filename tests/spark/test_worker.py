@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.spark.harness import BEGIN_US, SECOND, cut, trades
+from tests.spark.harness import BEGIN_US, SECOND, cut, shifted, trades
 from tests.spark.local import Local
 from tests.spark.operators import Counter
 
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark import border, worker
+from evenflow.spark.asks import Cancel
 from evenflow.spark.programs import path_of
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
@@ -62,6 +63,7 @@ SUBMISSIONS = [
 ]
 NAMES = [submission.name for submission in SUBMISSIONS]
 KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
+SPARED = ("results", "spark")  # what users keep, and what Spark itself looks after
 SYMBOLS = ["a", "b", "c", "d", "e'", None]
 
 
@@ -237,18 +239,31 @@ def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path)
     assert any(row[0] == "s0" for row in new)
 
 
-def test_disk_use_stays_bounded(tmp_path: Path) -> None:
+def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:3], workers=2)
-    rng = np.random.default_rng(1)
-    sizes = []
+    passing = Submission("query", "passing", "SELECT ts FROM trades")
+    rng, chance = np.random.default_rng(1), random.Random(1)  # noqa: S311
+    given, files, used = 0, [], []
     for at in range(200):
-        rows = trades(rng, 5, span_s=1, late_s=1)
-        moved = pa.array(np.asarray(rows["ts"].cast(pa.int64())) + at * 2 * SECOND)
-        local.batch({"trades": rows.set_column(0, "ts", moved.cast(rows.schema.field("ts").type))})
-        folders = ("ledger", "plans", "registries", "pulse", "state", "exchange")
-        sizes.append(sum(len(local.store.names(folder)) for folder in folders))
-    assert max(sizes[100:]) <= max(sizes[:100]) + 10
-    assert sizes[-1] < 300
+        if at % 4 == 0:
+            tables = any_plan(chance, 2).tables
+            local.driver.ask_plan(Plan(2, {}, {name: tables[name] for name in ("sums", "pairs")}))
+        if at % 8 in (3, 7):
+            local.driver.ask(passing if at % 8 == 3 else Cancel("passing"))
+        rows = shifted(trades(rng, 5, span_s=1, late_s=1), 2 * at)
+        reports = local.batch({"trades": rows})
+        given += sum("sums@1" in report.results for report in reports)
+        if at % 10 == 0:
+            found = [path for path in tmp_path.rglob("*") if path.is_file()]
+            kept = [path for path in found if path.relative_to(tmp_path).parts[0] not in SPARED]
+            files.append(len(kept))
+            used.append(sum(path.stat().st_size for path in kept))
+    assert max(files[10:]) <= 1.1 * max(files[:10])
+    assert max(used[10:]) <= 1.1 * max(used[:10])
+    # The index of results is merged by blocks, and says what it said.
+    assert len(local.store.names("results/index")) <= 200 // 64 + 200 % 64
+    assert len(local.driver.committed("results", "sums@1")) == given
+    assert len(local.driver.ledger._plans) <= 6
 
 
 def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:

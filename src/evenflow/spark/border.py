@@ -21,13 +21,14 @@ Marks = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What holds from the next batch on, and the plan to prepare for."""
+    """What holds from the next batch on, the plan to prepare for, how many asks are in it."""
 
     registry: Registry
     plan: int
     next_plan: int | None = None
     subscribing: tuple[Subscribing, ...] = ()
     rollback: int | None = None
+    taken: int = 0
 
 
 def without_failed(reports: Iterable[Report]) -> list[Report]:
@@ -90,6 +91,7 @@ def next_entry(entry: Entry, registry: Registry, reports: Iterable[Report], aske
         subscribing=tuple(one for one in asked.subscribing if one.uid in running),
         quarantined={uid: reason for uid, reason in failed.items() if uid in uids},
         live=live,
+        asked=asked.taken,
         late={uid: rows for uid, rows in late.items() if rows and uid in uids},
         poison=dict(poison),
     )

@@ -10,24 +10,23 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan, moves_state
 from evenflow.spark import border, cleaning
+from evenflow.spark.asks import Ask, Asks, Drain, Subscribe, Upcoming
 from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.ledger import Entry, Ledger, Subscribing
 from evenflow.spark.opening import Hold, open_checkpoint
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import Report
+from evenflow.spark.results import Results
 from evenflow.store import Store
 
 _HISTORY = 200
-
-Change = Callable[[Registry, Plan], tuple[Registry, Plan]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,11 @@ class Driver:
         self._lock = threading.RLock()
         self._hold: Hold | None = None
         self.identity = ""
-        self._changes: list[Change] = []
+        self.results = Results(store)
+        self._asks = Asks(store)
+        self._upcoming: Upcoming | None = None
         self._plan: Plan | None = None
-        self._drain: frozenset[int] | None = None
         self._ended = time.time()
-        self._subscriptions: list[tuple[str, Ref, bool]] = []
 
     # Opening
 
@@ -94,8 +93,20 @@ class Driver:
         self.identity = str(self.store.read_record("meta")["identity"])
         if new:
             return True
-        cleaning.sweep(self.ledger, self.head())
+        head = self.head()
+        cleaning.sweep(self.ledger, head)
+        self._take_up(self._asks.open(head))
         return False
+
+    def _take_up(self, asks: Iterable[Ask]) -> None:
+        """Go on with what was asked of the run before; what cannot be any more is refused."""
+        for ask in asks:
+            try:
+                self._upcoming = self._coming().after(ask)
+            except InputError as error:
+                self.refused.append(str(error))
+        if self._upcoming is not None:
+            self.wake()
 
     def close(self) -> None:
         """Let another driver have the checkpoint."""
@@ -119,30 +130,27 @@ class Driver:
     def restless(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
         head = self.head()
-        asked = self._changes or self._subscriptions or self._plan or self._drain is not None
-        return bool(asked) or border.is_due(head, self.ledger.registry(head.registry))
+        asked = self._upcoming is not None or self._plan is not None
+        return asked or border.is_due(head, self.ledger.registry(head.registry))
 
     def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
         """Return where the committed results of a query stand (or the poison rows of a stream)."""
-        head, places = self.ledger.batches()[-1], []
-        for index in self.store.names("results/index"):
-            if int(index) < head:
-                record = self.store.read_record(f"results/index/{index}")
-                places += [(f, o, length) for f, o, length, _ in record[kind].get(name, ())]
-        return places
+        return self.results.committed(self.ledger.batches()[-1], kind, name)
 
     # What is asked between batches
 
-    def ask(self, change: Change) -> Registry:
-        """Have the registry and the plan changed at the next border, or refuse; see that one comes.
+    def ask(self, ask: Ask) -> Registry:
+        """Have something changed at the next border, or refuse; see that one comes.
 
-        Returns the registry as it will be.
+        It is written down before this returns. Returns the registry as it will be.
         """
         with self._lock:
-            registry, _ = change(*self.upcoming())
-            self._changes.append(change)
+            upcoming = self._coming().after(ask)
+            self._asks.write(ask)
+            self._upcoming = upcoming
+        crash_point("driver.asked")
         self.wake()
-        return registry
+        return upcoming.registry
 
     def ask_plan(self, plan: Plan) -> None:
         """Have a plan followed: state is released one batch, routing follows the next."""
@@ -154,16 +162,7 @@ class Driver:
 
     def ask_drain(self, worker: int, *, drain: bool) -> None:
         """Have a worker drained, or used again, from a border on."""
-        with self._lock:
-            registry, plan = self.upcoming()
-            wanted = plan.drained if self._drain is None else self._drain
-            self._drain = wanted | {worker} if drain else wanted - {worker}
-            try:
-                border.check_drain(self._drain, plan, registry)
-            except InputError:
-                self._drain = wanted
-                raise
-        self.wake()
+        self.ask(Drain(worker, drain))
 
     def ask_back(self) -> None:
         """Have the plan before the last moves followed again, as far as it still fits."""
@@ -177,16 +176,13 @@ class Driver:
 
     def subscribe(self, name: str, rows: pa.Table, *, begin: bool) -> None:
         """Have subscriptions of a template begin, or end, at the next border."""
-        ref = self._keep(rows)
-        with self._lock:
-            self._subscriptions.append((name, ref, begin))
-        self.wake()
+        self.ask(Subscribe(name, self._keep(rows), begin))
 
     def _keep(self, rows: pa.Table) -> Ref:
         head = self.ledger.batches()[-1]
         bundle = Bundle(f"exchange/{head:012d}-asked-{uuid.uuid4().hex[:12]}")
         ref = bundle.add(pack(rows))
-        bundle.write(self.store)
+        bundle.write(self.store, durable=True)
         return ref
 
     def wake(self) -> None:
@@ -197,14 +193,15 @@ class Driver:
     def upcoming(self) -> tuple[Registry, Plan]:
         """Return registry and plan as they will be after the next border."""
         with self._lock:
-            registry, plan = self._standing(self.head())
-            for change in self._changes:
-                registry, plan = change(registry, plan)
-        return registry, border.settle(plan, registry, self.arrive)
+            coming = self._coming()
+        return coming.registry, border.settle(coming.plan, coming.registry, self.arrive)
 
-    def _standing(self, entry: Entry) -> tuple[Registry, Plan]:
+    def _coming(self) -> Upcoming:
+        return self._upcoming or self._standing(self.head())
+
+    def _standing(self, entry: Entry) -> Upcoming:
         number = entry.plan if entry.next_plan is None else entry.next_plan
-        return self.ledger.registry(entry.registry), self.ledger.plan(number)
+        return Upcoming(self.ledger.registry(entry.registry), self.ledger.plan(number))
 
     # The border
 
@@ -216,7 +213,7 @@ class Driver:
         registry = self.ledger.registry(entry.registry)
         reports = border.without_failed(collect())
         crash_point("driver.collected")
-        self._write_results(batch, reports)
+        self.results.write(batch, reports)
         crash_point("driver.results")
         with self._lock:
             done, asked = self._end(entry, tuple(reports))
@@ -231,13 +228,12 @@ class Driver:
 
     def _end(self, entry: Entry, reports: tuple[Report, ...]) -> tuple[Batch, border.Asked]:
         """Turn what was asked and decided into a registry and plans, written before their entry."""
-        before, _ = self._standing(entry)
+        before = self.ledger.registry(entry.registry)
+        coming = self._coming()
         registry, plan = self.upcoming()
-        changed, self._changes = registry is not before, []
+        drain = plan.drained if coming.drain is None else coming.drain
+        self._upcoming = None
         wanted, self._plan = self._plan, None
-        subscriptions, self._subscriptions = self._subscriptions, []
-        drain = plan.drained if self._drain is None else self._drain
-        self._drain = None
         now = time.time()
         done = Batch(
             entry.batch, now, now - self._ended, reports, dict(entry.watermarks),
@@ -246,16 +242,14 @@ class Driver:
         self._ended = now
         decided = None if self.controller is None else self.controller(done)
         number = entry.plan if entry.next_plan is None else entry.next_plan
-        if changed:
+        if registry.version != before.version:
             number += 1
+            self._write_past(before, registry)
             self.ledger.write_registry(registry)
             self.ledger.write_plan(number, plan)
-        subscribing = tuple(
-            Subscribing(registry.queries[name].uid, rows, begin)
-            for name, rows, begin in subscriptions
-            if name in registry.queries
+        asked = border.Asked(
+            registry, number, None, coming.subscribing, entry.rollback, self._asks.end
         )
-        asked = border.Asked(registry, number, None, subscribing, entry.rollback)
         following = border.with_pins(wanted or decided, plan, registry)
         following = self._complete(following, plan, registry)
         if following is None:
@@ -266,6 +260,12 @@ class Driver:
             return done, replace(asked, plan=number + 1)
         return done, replace(asked, next_plan=number + 1, rollback=number)
 
+    def _write_past(self, before: Registry, registry: Registry) -> None:
+        hosted = {query.uid for query in registry.queries.values()}
+        for query in before.queries.values():
+            if query.uid not in hosted:
+                self.ledger.write_past(query)
+
     def _complete(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
         """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
         if wanted is None:
@@ -275,12 +275,3 @@ class Driver:
         except InputError as error:
             self.refused.append(str(error))
             return None
-
-    def _write_results(self, batch: int, reports: list[Report]) -> None:
-        index: dict[str, dict[str, list[Any]]] = {"results": {}, "poison": {}}
-        for report in reports:
-            for kind, parts in (("results", report.results), ("poison", report.poison)):
-                for name, (part, rows) in parts.items():
-                    index[kind].setdefault(name, []).append([*part, rows])
-        if index["results"] or index["poison"]:
-            self.store.write_record(f"results/index/{batch:012d}", index)

@@ -1,31 +1,31 @@
 """`evenflow.Flow`: declare streams and queries, start them on Spark."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.spark import declaring
 from evenflow.spark.bundle import Bundle, pack
 from evenflow.spark.driver import Controller, Driver
 from evenflow.spark.measuring import Measuring
-from evenflow.spark.programs import SqlRuntime, engine_version, path_of
+from evenflow.spark.programs import SqlRuntime, engine_version
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
 from evenflow.spark.run import Run
-from evenflow.spark.submission import Key, Submission, check_free, columns, subscriptions
+from evenflow.spark.submission import Submission, check_free
 from evenflow.spark.values import arrow_rows, arrow_schema, duration_us
 from evenflow.spark.worker import Runtime
-from evenflow.sql import Operator
 from evenflow.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Flow:
+class Flow(declaring.Declares):
     """Streams, reference tables and queries that share `workers` workers on one Spark.
 
     ```python
@@ -83,58 +83,16 @@ class Flow:
         bundle.write(self._store)
         self._registry = replace(self._registry, tables={**self._registry.tables, name: spec})
 
-    def query(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host a continuous query: on one worker, or with `key` over all of them.
+    query = declaring.query
+    template = declaring.template
+    operator = declaring.operator
+    subscribe = declaring.subscribe
 
-        `publish` makes its results a stream for later queries, `worker` pins it. What cannot run
-        continuously is refused here, with what to write instead.
-        """
-        return self._submit(Submission("query", name, sql, columns(key), publish, worker))
+    def _declared(self) -> Mapping[str, Hosted]:
+        return self.queries
 
-    def template(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one SQL text with parameters such as :symbol, for very many subscriptions."""
-        submission = Submission("template", name, sql, columns(key), publish, worker)
-        return self._submit(submission)
-
-    def operator(
-        self,
-        name: str,
-        operator: type[Operator],
-        streams: str | Sequence[str],
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host a Python class over Arrow tables, for what SQL cannot say."""
-        over = (streams,) if isinstance(streams, str) else tuple(streams)
-        path = path_of(operator)
-        return self._submit(Submission("operator", name, path, columns(key), publish, worker, over))
-
-    def subscribe(self, name: str, rows: Any) -> None:
-        """Subscribe to a template with a mapping, a list or a DataFrame of rows.
-
-        A row has the column `subscription`, its name, and one for each parameter.
-        """
-        if name not in self.queries:
-            raise InputError(f"there is no template {name!r}; there are {listed(self.queries)}")
-        self._subscriptions.append((name, subscriptions(self.queries[name], rows)))
+    def _subscribe(self, name: str, rows: pa.Table) -> None:
+        self._subscriptions.append((name, rows))
 
     def _submit(self, submission: Submission) -> Hosted:
         self._registry, self._plan = submission(self._registry, self._plan)

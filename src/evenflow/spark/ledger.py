@@ -14,7 +14,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable
 from evenflow.spark.bundle import Ref
-from evenflow.spark.registry import Registry
+from evenflow.spark.registry import Hosted, Registry, query_of, query_record
 from evenflow.store import Store
 
 FORMAT = 1
@@ -62,6 +62,7 @@ class Entry:
     subscribing  subscriptions that begin or end, in order
     quarantined  query uid -> why it no longer runs
     live         worker -> the files its state is made of
+    asked        how many asks the borders up to here have taken in
     late         query uid -> rows so far that came behind the watermark
     poison       stream -> rows so far that were set aside for their event time
     """
@@ -80,12 +81,13 @@ class Entry:
     subscribing: tuple[Subscribing, ...] = ()
     quarantined: Mapping[str, str] = field(default_factory=dict)
     live: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    asked: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
 
 
 class Ledger:
-    """Entries, plans and registries as files; what was read is kept, since it never changes."""
+    """Entries, plans and registries as files; what was read last is kept: it never changes."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -119,7 +121,8 @@ class Ledger:
     def plan(self, number: int) -> Plan:
         """Read a plan."""
         if number not in self._plans:
-            self._plans[number] = _plan(self.store.read_record(f"plans/{number:012d}"))
+            record = self.store.read_record(f"plans/{number:012d}")
+            _keep(self._plans, number, _plan(record))
         return self._plans[number]
 
     def write_plan(self, number: int, plan: Plan) -> None:
@@ -130,12 +133,24 @@ class Ledger:
         """Read a registry."""
         if version not in self._registries:
             record = self.store.read_record(f"registries/{version:012d}")
-            self._registries[version] = Registry.from_record(record)
+            _keep(self._registries, version, Registry.from_record(record))
         return self._registries[version]
 
     def write_registry(self, registry: Registry) -> None:
         """Write a registry under its version."""
         self.store.write_record(f"registries/{registry.version:012d}", registry.to_record())
+
+    def past(self, name: str) -> Hosted:
+        """Read a query that was cancelled: its results stay readable."""
+        return query_of(self.store.read_record(f"past/{name}"))
+
+    def past_names(self) -> list[str]:
+        """Name the queries that were cancelled."""
+        return self.store.names("past")
+
+    def write_past(self, query: Hosted) -> None:
+        """Write down a query that is cancelled."""
+        self.store.write_record(f"past/{query.name}", query_record(query))
 
     def forget(self, head: Entry) -> None:
         """Delete entries that no replay needs, and the plans and registries only they named."""
@@ -189,9 +204,17 @@ def _entry(record: Any) -> Entry:
         ),
         quarantined=record["quarantined"],
         live={int(slot): tuple(files) for slot, files in record["live"].items()},
+        asked=record["asked"],
         late=record["late"],
         poison=record["poison"],
     )
+
+
+def _keep(known: dict[int, Any], number: int, value: Any) -> None:
+    """Keep what was read, but not all that ever was: batches need the newest only."""
+    known[number] = value
+    while len(known) > 2 * KEPT:
+        known.pop(min(known))
 
 
 def _name(batch: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from evenflow.errors import InputError
 from evenflow.spark.bundle import read_part, unpack
 from evenflow.spark.ledger import Ledger
-from evenflow.spark.registry import Hosted, Registry
+from evenflow.spark.registry import Columns, Hosted, Registry
 from evenflow.spark.state import Task
 from evenflow.sql import (
     Catalog,
@@ -47,7 +47,7 @@ def compiled(
     text: str,
     registry: Registry,
     *,
-    key: tuple[str, ...] | None,
+    key: Columns | None,
     over: tuple[str, ...],
 ) -> Compiled:
     """Compile a query, a template or an operator, or refuse it."""
@@ -72,9 +72,12 @@ def path_of(operator: type[Operator]) -> str:
 def imported(path: str) -> type[Operator]:
     """Return the class at a path that `path_of` gave."""
     module, _, name = path.partition(":")
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"operator {path} cannot be imported: {error}; install it") from error
     if not (isinstance(found, type) and issubclass(found, Operator)):
         raise InputError(f"{path} is no evenflow.sql.Operator")
     return found
@@ -95,6 +98,8 @@ class SqlRuntime:
             program = compiled(
                 query.form, query.name, query.text, registry, key=query.key, over=query.streams
             )
+            hosted = {query.uid for query in registry.queries.values()}
+            self._programs = {uid: p for uid, p in self._programs.items() if uid in hosted}
             self._programs[query.uid] = program
         tables = {name: self._table(name, registry, ledger) for name in program.tables}
         return program.open(self._engine, tables)

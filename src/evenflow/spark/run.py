@@ -12,13 +12,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.spark import border
+from evenflow.spark import declaring
+from evenflow.spark.asks import Cancel, Pin
 from evenflow.spark.driver import Batch, Driver
 from evenflow.spark.measuring import Measuring
-from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.spark.registry import Hosted, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
-from evenflow.spark.submission import Key, Submission, columns, subscriptions
+from evenflow.spark.submission import Submission
 from evenflow.spark.tasks import REPORT, Home, ReadParts, RouteSource, Work
 from evenflow.spark.worker import Runtime
 
@@ -36,7 +37,7 @@ _SETTINGS = {
 }
 
 
-class Run:
+class Run(declaring.Declares):
     """What `Flow.start` returns."""
 
     def __init__(
@@ -140,56 +141,29 @@ class Run:
 
     # What takes effect at a batch border
 
-    def submit(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one more query from a batch border on; refused at once if it cannot run."""
-        return self._submit(Submission("query", name, sql, columns(key), publish, worker))
+    submit = declaring.query
+    submit_template = declaring.template
+    submit_operator = declaring.operator
+    subscribe = declaring.subscribe
 
-    def submit_template(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one more template from a batch border on."""
-        return self._submit(Submission("template", name, sql, columns(key), publish, worker))
+    def _declared(self) -> Mapping[str, Hosted]:
+        return self._driver.upcoming()[0].queries
 
     def _submit(self, submission: Submission) -> Hosted:
         return self._driver.ask(submission).queries[submission.name]
 
-    def subscribe(self, name: str, rows: Any) -> None:
-        """Subscribe to a template from a batch border on; a known name takes the new parameters."""
-        self._driver.subscribe(name, subscriptions(self._template(name), rows), begin=True)
+    def _subscribe(self, name: str, rows: pa.Table) -> None:
+        self._driver.subscribe(name, rows, begin=True)
 
     def unsubscribe(self, name: str, names: Iterable[str]) -> None:
         """End subscriptions at a batch border; unknown names are ignored."""
-        self._template(name)
+        declaring.template_of(self, name)
         rows = pa.table({"subscription": pa.array(list(names), pa.string())})
         self._driver.subscribe(name, rows, begin=False)
 
-    def _template(self, name: str) -> Hosted:
-        queries = self._driver.upcoming()[0].queries
-        if name not in queries:
-            raise InputError(f"there is no template {name!r}; there are {listed(queries)}")
-        return queries[name]
-
     def cancel(self, name: str) -> None:
         """End a query at a batch border; its results so far stay readable under its name."""
-
-        def change(registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
-            return registry.without_query(name), border.remove(plan, name)
-
-        self._driver.ask(change)
+        self._driver.ask(Cancel(name))
 
     def pin(self, name: str, worker: int | None = None) -> None:
         """Keep a whole query on a worker, the present one if none is given, from a border on."""
@@ -202,11 +176,11 @@ class Run:
         pin = plan.placement[name] if worker is None else worker
         if pin not in plan.active:
             raise InputError(f"{name!r} cannot be pinned to worker {pin}; active are {plan.active}")
-        self._driver.ask(lambda registry, plan: (registry.with_pin(name, pin), plan))
+        self._driver.ask(Pin(name, pin))
 
     def unpin(self, name: str) -> None:
         """Let a pinned query be moved again, from a border on."""
-        self._driver.ask(lambda registry, plan: (registry.with_pin(name, None), plan))
+        self._driver.ask(Pin(name, None))
 
     def drain(self, worker: int) -> None:
         """Empty a worker: from the next border but one it has no query, no key and no state."""
@@ -268,11 +242,12 @@ class Run:
 
     def results(self, name: str) -> "DataFrame":
         """Return everything committed of a query so far, each batch once."""
-        registry = self._driver.ledger.registry(self._driver.head().registry)
-        known = {**registry.past, **registry.queries}
-        if name not in known:
-            raise InputError(f"there is no query {name!r}; there are {listed(known)}")
-        return self._parts("results", known[name].uid, known[name].schema)
+        query, past = self.queries.get(name), self._driver.ledger.past_names()
+        if query is None and name not in past:
+            known = listed({*past, *self.queries})
+            raise InputError(f"there is no query {name!r}; there are {known}")
+        query = query or self._driver.ledger.past(name)
+        return self._parts("results", query.uid, query.schema)
 
     def poison(self, stream: str) -> "DataFrame":
         """Return the rows of a stream that were set aside for a missing or absurd event time."""
