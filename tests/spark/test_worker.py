@@ -171,6 +171,35 @@ def test_poison_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     assert len(local.driver.committed("poison", "trades")) == 1
 
 
+def test_no_poison_row_is_lost_between_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenflow.spark.router._CHUNK_BYTES", 1)
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    rows = trades(np.random.default_rng(1), 2)
+    bad = rows.set_column(0, "ts", pa.nulls(2, rows.schema.field("ts").type))
+    local.batch({"trades": pa.concat_tables([bad, bad.slice(1)])})
+    assert local.driver.head().poison == {"trades": 3}
+    ((_, _, length),) = local.driver.committed("poison", "trades")
+    assert length > 0
+
+
+def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> None:
+    other = Submission("query", "cheap", "SELECT ts, price FROM trades WHERE price <= 50", None)
+    local = Local(tmp_path, STREAMS, [SUBMISSIONS[0], other], workers=2)
+    rows = trades(np.random.default_rng(1), 3000)
+    reports = local.work(0, {"trades": rows})
+    assert reports[0].shipped == reports[1].shipped
+    (file,) = local.store.names("chunks")
+    size = local.store.read(f"chunks/{file}").size
+    assert reports[0].shipped == {"trades": size}
+    local.work(0, {"trades": rows}, attempt=1)
+    assert local.store.names("chunks") == [file], "a second attempt writes the same file"
+    local.batch({"trades": rows})
+    assert local.store.names("chunks") == [], "a committed batch leaves no chunks"
+    assert local.results("dear").total() + local.results("cheap").total() == 3000
+
+
 def test_late_rows_are_counted(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:2])
     local.batch({"trades": last_row()})

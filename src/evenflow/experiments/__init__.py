@@ -6,13 +6,30 @@ from evenflow.experiments import (
     borealis_intro,
     borealis_robust,
     borealis_static,
+    herding_arrival,
+    herding_churn,
+    herding_rates,
+    herding_theory,
+    herding_week,
+    mixed_beta,
+    mixed_discretise,
+    mixed_fluctuation,
+    mixed_keys,
+    mixed_skew,
+    mixed_table,
+    mixed_tolerance,
+    mixed_workers,
 )
 from evenflow.experiments.experiment import Experiment
 
+PARTS = (
+    *(borealis_intro, borealis_static, borealis_dynamic, borealis_robust),
+    *(herding_theory, herding_arrival, herding_churn, herding_rates, herding_week),
+    *(mixed_skew, mixed_workers, mixed_tolerance, mixed_keys, mixed_discretise),
+    *(mixed_fluctuation, mixed_table, mixed_beta),
+)
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.id: experiment
-    for part in (borealis_intro, borealis_static, borealis_dynamic, borealis_robust)
-    for experiment in part.EXPERIMENTS
+    experiment.id: experiment for part in PARTS for experiment in part.EXPERIMENTS
 }
 
 

@@ -180,3 +180,34 @@ def smoothed(series: Sequence[tuple[float, Spread]], width: int) -> list[tuple[f
         near = [value.mean for _, value in series[max(at - width + 1, 0) : at + 1]]
         result.append((x, Spread((statistics.fmean(near),))))
     return result
+
+
+SHADES = ("#9ECAE1", "#4292C6", "#2171B5", "#08306B", "#000000")
+MARKERS = "osD^v"
+
+
+def shaded(
+    axes: "Axes",
+    rows: Rows,
+    x: str,
+    y: str,
+    by: str,
+    label: Callable[[Any], str],
+    *,
+    where: Callable[[dict[str, Any]], bool] | None = None,
+) -> None:
+    """Draw one algorithm at several values of a parameter, at most five, from light to dark."""
+    found = spreads(rows, y, [by, x], where)
+    for at, value in enumerate(sorted({key[0] for key in found})):
+        series = sorted((key[1], spread) for key, spread in found.items() if key[0] == value)
+        places = [place for place, _ in series]
+        axes.plot(
+            places,
+            [spread.mean for _, spread in series],
+            color=SHADES[at],
+            marker=MARKERS[at] if len(series) <= 30 else "",
+            label=label(value),
+            zorder=3,
+        )
+        low, high = [spread.low for _, spread in series], [spread.high for _, spread in series]
+        axes.fill_between(places, low, high, color=SHADES[at], alpha=0.12, linewidth=0, zorder=1)

@@ -51,7 +51,11 @@ LOOKS: dict[str, Look] = {
     "onrand": Look("OnRand", GREY, "^"),
     "roundrobin": Look("round robin", OLIVE, "<"),
     "single-source": Look("2-approximation", GREEN, "h"),
+    "worst": Look("worst case", BLACK, "", dash=":"),
+    "proposition 2": Look("proposition 2", BLACK, "", dash=":"),
+    "proved": Look("proved (theorem 3)", BLACK, "", dash=":"),
     "herd": Look("herd (ours)", RED, "*", ours=True),
+    "herd, moving": Look("herd with moves (ours)", ROSE, "d", ours=True),
     "partition": Look("partition (ours)", WINE, "P", ours=True),
     "repair": Look("repair (ours)", ROSE, "d", ours=True),
     # keys
@@ -65,6 +69,8 @@ LOOKS: dict[str, Look] = {
     "pkg": Look("PKG", BLACK, "^", dash="--"),
     "hash": Look("hash", GREY, "^"),
     "ideal": Look("ideal", BLACK, "", dash=":"),
+    "records": Look("planning on the groups", BLUE, "o"),
+    "printed": Look("one running deviation (as printed)", BLUE, "o"),
     "cover": Look("cover (ours)", RED, "*", ours=True),
     "compact": Look("compact (ours)", WINE, "P", ours=True),
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.experiments.experiment import Rows
+from evenflow.experiments.experiment import Claim, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,15 @@ def spreads(
     return {key: Spread(tuple(values)) for key, values in groups.items()}
 
 
+def only(**columns: Any) -> Callable[[dict[str, Any]], bool]:
+    """Return a test for rows that have these values.
+
+    >>> only(window=5)({"window": 5, "seed": 1})
+    True
+    """
+    return lambda row: all(row[name] == value for name, value in columns.items())
+
+
 def paired(
     rows: Rows, value: str, first: str, second: str, by: Sequence[str], column: str = "algorithm"
 ) -> Spread:
@@ -96,6 +105,11 @@ def paired(
         if key[0] == first and (second, *key[1:]) in found and found[second, *key[1:]].mean
     ]
     return Spread(tuple(ratios))
+
+
+def judged(text: str, measured: str, holds: bool, why: str = "") -> Claim:
+    """Return a claim; the reason why it does not hold is told only where it does not."""
+    return Claim(text, measured, bool(holds), "" if holds else why)
 
 
 def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

@@ -7,6 +7,8 @@ results. So disk use stays bounded by the state and the results, however many ba
 from evenflow.spark import asks
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.results import Results
+from evenflow.spark.router import CHUNKS
+from evenflow.spark.store import Store
 
 SWEEP_EVERY = 64
 
@@ -19,6 +21,7 @@ def clean(ledger: Ledger, head: Entry) -> None:
     # A pulse of batch b is read in b + 1, which is surely committed when b + 3 comes next.
     read = f"{head.batch - 2:012d}"
     store.delete(f"pulse/{name}" for name in store.names("pulse") if name[:12] < read)
+    _forget_chunks(store, head)
     if head.batch % SWEEP_EVERY == 0:
         sweep(ledger, head)
         Results(store).merge(head.batch)
@@ -36,7 +39,14 @@ def sweep(ledger: Ledger, head: Entry) -> None:
     for folder in ("state", "exchange"):
         files = [f"{folder}/{name}" for name in ledger.store.names(folder) if name[:12] < young]
         ledger.store.delete(file for file in files if file not in live)
+    _forget_chunks(ledger.store, head)
     _sweep_results(Results(ledger.store), head.batch - 1)
+
+
+def _forget_chunks(store: Store, head: Entry) -> None:
+    """Delete what the router wrote for batches that are committed: nobody reads it again."""
+    old = [name for name in store.names(CHUNKS) if name[:12] < f"{head.batch:012d}"]
+    store.delete(f"{CHUNKS}/{name}" for name in old)
 
 
 def _sweep_results(results: Results, young: int) -> None:

@@ -4,6 +4,7 @@ The ledger entry of the batch decides everything, so that a second attempt does 
 that fails is left out and reported; the others go on.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from evenflow.spark.culprit import Care
 from evenflow.spark.ledger import Derived, Entry, HandOff, Ledger, Subscribing
 from evenflow.spark.registry import Hosted, Registry
 from evenflow.spark.report import QueryStats, Report
-from evenflow.spark.router import POISON, Split, deal, demand, split_of, times_us
+from evenflow.spark.router import FILED, POISON, Split, deal, demand, split_of, times_us
 from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
 
 NO_WATERMARK = -(1 << 62)
@@ -167,21 +168,30 @@ class _Batch:
 
     def _unpack(self, envelopes: list[Envelope], derived: list[Derived]) -> dict[str, pa.Table]:
         """Put the blobs of each stream together, in an order that does not depend on arrival."""
-        blobs: dict[str, list[bytes]] = {}
-        for envelope in envelopes:
+        parts: dict[str, list[pa.Table]] = {}
+        poison: dict[str, list[pa.Table]] = {}
+        for envelope in sorted(envelopes, key=lambda e: (e.stream, e.kind, e.blob)):
+            blob = self._blob(envelope)
             if envelope.kind == POISON:
-                self._poison(envelope)
-            else:
-                blobs.setdefault(envelope.stream, []).append(envelope.blob)
-                shipped = self.report.shipped
-                shipped[envelope.stream] = shipped.get(envelope.stream, 0) + len(envelope.blob)
+                poison.setdefault(envelope.stream, []).append(unpack(blob))
+                continue
+            parts.setdefault(envelope.stream, []).append(unpack(blob))
+            shipped = self.report.shipped
+            shipped[envelope.stream] = shipped.get(envelope.stream, 0) + blob.size
+        for stream, tables in poison.items():
+            aside = pa.concat_tables(tables)
+            self.report.poison[stream] = (self.result_file.add(pack(aside)), aside.num_rows)
         inbox = {}
-        for stream, parts in sorted(blobs.items()):
-            rows = pa.concat_tables([unpack(part) for part in sorted(parts)])
-            inbox[stream] = rows
+        for stream, tables in parts.items():
+            inbox[stream] = rows = pa.concat_tables(tables)
             latest = pc.max(times_us(rows, self.registry.streams[stream])).as_py()
             self.report.seen_us[stream] = latest
         return inbox | self._derived(derived)
+
+    def _blob(self, envelope: Envelope) -> pa.Buffer:
+        if envelope.kind == FILED:
+            return read_part(self.store, Ref(*json.loads(envelope.blob)))
+        return pa.py_buffer(envelope.blob)
 
     def _derived(self, derived: list[Derived]) -> dict[str, pa.Table]:
         parts: dict[str, list[pa.Table]] = {}
@@ -192,10 +202,6 @@ class _Batch:
                 shipped = self.report.shipped
                 shipped[stream] = shipped.get(stream, 0) + one.rows.length
         return {stream: pa.concat_tables(tables) for stream, tables in sorted(parts.items())}
-
-    def _poison(self, envelope: Envelope) -> None:
-        rows = unpack(envelope.blob)
-        self.report.poison[envelope.stream] = (self.result_file.add(pack(rows)), rows.num_rows)
 
     def _step(self, query: Hosted, inbox: dict[str, pa.Table]) -> None:
         rows = {stream: self._share(query, stream, inbox) for stream in query.streams}

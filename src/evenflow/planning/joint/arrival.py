@@ -1,0 +1,116 @@
+"""Arrivals: the worker of every query that has none yet, all of one border together."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from evenflow.model import Plan, Snapshot
+from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.joint.config import OFF, Balancing
+from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, Problem, place_all
+
+Streams = Mapping[str, tuple[str, ...]]
+
+
+def arrive(
+    plan: Plan,
+    streams: Streams,
+    loads: Mapping[str, float],
+    config: Balancing,
+    rates: Mapping[str, float] | None = None,
+) -> dict[str, int]:
+    """Place the queries of `streams` that the plan does not know, in their order.
+
+    streams  what each query reads, of those that run and those that arrive
+    loads    of queries where known; the others count as the mean of the known, or 1
+    rates    bytes of each stream in a batch where known; the others count as their mean
+
+    Whole queries on drained workers count as arriving too. With `queries` off they go to the
+    workers with the fewest queries.
+
+    >>> arrive(Plan(2, {"a": 1}), {"a": ("s",), "b": ("s",)}, {}, Balancing())
+    {'b': 1}
+    """
+    whole = {name: read for name, read in streams.items() if name not in plan.tables}
+    current = np.array([_worker(plan, name) for name in whole], dtype=np.int32)
+    if not (current == NOWHERE).any():
+        return {}
+    if config.queries == OFF:
+        return _fewest(plan, [name for name, at in zip(whole, current, strict=True) if at < 0])
+    problem = Problem.of(
+        _subscriptions(whole, loads, rates or {}),
+        Fleet(_capacities(plan), config.slack, config.absolute_slack),
+        current=current,
+    )
+    found = place_all(ONLINE[config.queries](problem, config.rng()), problem).workers
+    return {
+        name: int(worker)
+        for name, worker, before in zip(whole, found, current, strict=True)
+        if before == NOWHERE
+    }
+
+
+def _worker(plan: Plan, name: str) -> int:
+    worker = plan.placement.get(name, NOWHERE)
+    return NOWHERE if worker in plan.drained else worker
+
+
+def _capacities(plan: Plan) -> np.ndarray:
+    capacities = np.ones(plan.workers)
+    capacities[list(plan.drained)] = 0.0
+    return capacities
+
+
+def _subscriptions(
+    whole: Streams, loads: Mapping[str, float], rates: Mapping[str, float]
+) -> Subscriptions:
+    """Number the streams and fill in what is not known. Loads and rates of zero are none."""
+    number: dict[str, int] = {}
+    for read in whole.values():
+        for stream in read:
+            number.setdefault(stream, len(number))
+    number.setdefault("", len(number))  # what queries read that read nothing
+    return Subscriptions.of(
+        [[number[stream] for stream in read or ("",)] for read in whole.values()],
+        _filled([rates.get(stream, 0.0) for stream in number]),
+        _filled([loads.get(name, 0.0) for name in whole]),
+    )
+
+
+def _filled(values: list[float]) -> np.ndarray:
+    """Return the values with the mean of the known in place of the unknown."""
+    array = np.array(values, dtype=np.float64)
+    known = array[array > 0]
+    return np.where(array > 0, array, known.mean() if len(known) else 1.0)
+
+
+def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
+    hosted = np.bincount(list(plan.placement.values()), minlength=plan.workers).astype(float)
+    hosted[list(plan.drained)] = np.inf
+    placed = {}
+    for name in names:
+        placed[name] = int(hosted.argmin())
+        hosted[placed[name]] += 1
+    return placed
+
+
+def stream_rates(snapshots: Iterable[Snapshot]) -> dict[str, float]:
+    """Return the bytes a batch that each stream costs for one more worker that reads all of it.
+
+    The most that any worker was sent: a worker that hosts a whole query over the stream is sent
+    all of it. Streams that only keyed queries read are counted as all workers together got them.
+    """
+    sums: dict[str, float] = {}
+    count = 0
+    for snapshot in snapshots:
+        count += 1
+        read_whole = {
+            stream
+            for name, query in snapshot.queries.items()
+            if name in snapshot.plan.placement
+            for stream in query.streams
+        }
+        for stream, shipped in snapshot.shipped.items():
+            most = shipped.max(initial=0.0) if stream in read_whole else shipped.sum()
+            sums[stream] = sums.get(stream, 0.0) + float(most)
+    return {stream: total / count for stream, total in sums.items()}

@@ -1,0 +1,109 @@
+"""How the controller balances: one value, validated when made."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
+from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
+from evenflow.planning.queries import ONLINE
+
+OFF = "off"
+CHOICES = {
+    # Splitting keys needs a merge of results, which a routing table cannot say.
+    "keys": (*(name for name in KEY_ALGORITHMS if name != "pkg"), OFF),
+    "queries": (*ONLINE, OFF),
+    "operators": (*OPERATOR_ALGORITHMS, OFF),
+    "repair": ("repair", "partition", OFF),
+    "order": ("hot", "small"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Balancing:
+    """Which planners steer, and how sure they must be before anything moves.
+
+    keys, queries, operators  planners of keyed queries, arrivals, and running whole queries
+    repair           slow planner of source traffic, run beside the batches
+    max_imbalance    load above the mean that a worker may carry
+    hysteresis       part of `max_imbalance` that a plan leaves free, so that it lasts
+    max_table        entries of a routing table
+    window           batches that are remembered
+    samples          batches that must be seen before the first judgement
+    confidence       standard errors by which a bound must be broken to count as broken
+    cooldown         batches in which nothing moves back to where it came from
+    min_gain         excess load that a plan must take off, in mean loads of a worker
+    move_seconds_per_mb, payback  what moving state costs, and in how many batches it must pay
+    budget_bytes, budget_items    state and items moved at most at one border; None: no limit
+    order            `hot` moves the most load first, `small` the least state
+    promote          spread a whole query that outgrows a worker over all of them, if it can be
+    promote_share    of the time between batches that such a query needs at least
+    traffic_price    variance, in squared mean loads, worth shipping every stream once more
+    slack, absolute_slack         balance bound of arrivals: relative, and in queries
+    seed             of whatever a planner leaves to chance
+
+    >>> Balancing(max_imbalance=0.1).keys
+    'cover'
+    """
+
+    keys: str = "cover"
+    queries: str = "herd"
+    operators: str = "variance"
+    repair: str = OFF
+    max_imbalance: float = 0.08
+    hysteresis: float = 0.5
+    max_table: int = 3000
+    window: int = 16
+    samples: int = 3
+    confidence: float = 3.0
+    cooldown: int = 10
+    min_gain: float = 0.02
+    move_seconds_per_mb: float = 0.02
+    payback: int = 20
+    budget_bytes: float | None = None
+    budget_items: int | None = None
+    order: str = "hot"
+    promote: bool = True
+    promote_share: float = 0.5
+    traffic_price: float = 0.01
+    slack: float = 0.05
+    absolute_slack: float = 10.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                )
+        for name in (f.name for f in fields(self) if f.type in (float, int)):
+            value = getattr(self, name)
+            if not np.isfinite(value) or value < 0:
+                raise InputError(f"{name} must be a number of at least 0, got {value}")
+        if self.hysteresis > 1:
+            raise InputError(
+                f"hysteresis is a part of max_imbalance, 0 to 1, got {self.hysteresis}"
+            )
+        if not 1 <= self.samples <= self.window:
+            raise InputError(
+                f"samples must be 1 to the window of {self.window}, got {self.samples}"
+            )
+        for name in ("budget_bytes", "budget_items"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be above 0, or None for no limit, got {value}")
+
+    @classmethod
+    def off(cls) -> "Balancing":
+        """Return the setting in which nothing is balanced and nothing moves."""
+        return cls(keys=OFF, queries=OFF, operators=OFF, promote=False)
+
+    @property
+    def aim(self) -> float:
+        """The imbalance that plans aim at: below the bound, so that they last."""
+        return self.max_imbalance * (1 - self.hysteresis)
+
+    def rng(self) -> np.random.Generator:
+        """Return a fresh generator: a decision depends on nothing but what it is given."""
+        return np.random.default_rng(self.seed)

@@ -1,0 +1,89 @@
+"""What is really known about a load that is measured with noise, and may have changed.
+
+A share series has a row for each batch and a column for each worker, 1 being the mean of the
+batch. Its noise is read off the differences between neighbouring batches, pooled over the workers
+by their median, so that a sudden shift, which concerns few of them, is not taken for noise. A
+batch that is farther from the mean of those before it than noise explains begins a new estimate:
+a shift is seen at once, and what holds is averaged. A bound counts as broken only if the estimate
+breaks it by some standard errors; without noise that is at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model.arrays import Bools, Floats, Indices
+
+NORMAL = 1.4826 / np.sqrt(2)  # from the median absolute difference to a standard deviation
+UNLIKELY = 4.0  # standard errors: one in 16,000, for there are many columns
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """The load of each worker in means, the relative error of that, and since which batch."""
+
+    level: Floats
+    error: float
+    since: int
+
+    def surely(self, confidence: float) -> float:
+        """Return the largest load that is sure to be that large."""
+        return float(self.level.max()) * max(1 - confidence * self.error, 0.0)
+
+
+def shares(loads: Floats) -> Floats:
+    """Return loads over the mean of their batch.
+
+    >>> shares(np.array([[1.0, 3.0]])).tolist()
+    [[0.5, 1.5]]
+    """
+    result: Floats = loads / loads.mean(axis=1, keepdims=True)
+    return result
+
+
+def noise(series: Floats) -> float:
+    """Return the relative standard deviation of a column around its level."""
+    if len(series) < 2:
+        return 0.0
+    level = np.maximum(series.mean(axis=0), ROUNDING)
+    return float(NORMAL * np.median(np.abs(np.diff(series, axis=0)) / level))
+
+
+def last_change(series: Floats) -> int:
+    """Return the row since which a series holds, as far as its noise can tell.
+
+    >>> last_change(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.5, 0.5]]))
+    3
+    """
+    deviation, begin = noise(series), 0
+    for row in range(1, len(series)):
+        held = series[begin:row].mean(axis=0)
+        spread = deviation * np.sqrt(1 + 1 / (row - begin)) * np.maximum(held, ROUNDING)
+        if (np.abs(series[row] - held) > UNLIKELY * spread + ROUNDING).any():
+            begin = row
+    return begin
+
+
+def estimate(series: Floats, since: int = 0) -> Estimate:
+    """Estimate shares from the rows of a series since some row."""
+    held = series[since:]
+    return Estimate(held.mean(axis=0), noise(series) / np.sqrt(len(held)), since)
+
+
+def usable(loads: Floats) -> Indices:
+    """Return the rows to judge by: those with load, without a worker's single stalled batch.
+
+    A worker that is idle in one batch alone was held up; its rows come with the next batch, which
+    is no more typical. One that is idle for two batches is idle.
+    """
+    any_load: Bools = loads.sum(axis=1) > 0
+    rows = np.flatnonzero(any_load)
+    idle = loads[rows] <= 0
+    stalled = np.zeros(len(rows), dtype=np.bool_)
+    stalled[1:] = (idle[1:] & ~idle[:-1]).any(axis=1)
+    lasting = np.zeros(len(rows), dtype=np.bool_)
+    lasting[:-1] = (idle[:-1] & idle[1:]).any(axis=1)
+    out = stalled & ~lasting
+    out[1:] |= out[:-1].copy()
+    return rows[~out] if not out.all() else rows

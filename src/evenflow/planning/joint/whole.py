@@ -1,0 +1,273 @@
+"""Whole queries: moved apart where a worker carries too much, or where bursts coincide.
+
+Imbalance is that of the workers' mean loads, keyed shares included. Bursts are seen in the peak:
+the busiest worker of each batch, averaged, over the mean load. A planner that looks at few samples
+can make noise cancel out on paper, so a plan against bursts must show its gain on batches it has
+not seen: it is made from one half of the window and tried on the other, both ways round.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenflow.model import LoadSeries, Plan, Snapshot, Verdict
+from evenflow.model.arrays import Bools, Floats, Workers
+from evenflow.planning.joint.arrival import stream_rates
+from evenflow.planning.joint.config import Balancing
+from evenflow.planning.joint.estimate import estimate, shares, usable
+from evenflow.planning.joint.projection import keyed_series, whole_series
+from evenflow.planning.joint.recent import Item
+from evenflow.planning.operators import OperatorConfig, OperatorSnapshot, Traffic, plan
+
+MOVABLE = 1000  # heaviest queries that take part in a plan: the search grows with their square
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """Whole queries and the shares of keyed ones; workers are numbered among the active.
+
+    samples  load of each query (row) in each batch (column)
+    keyed    load of keyed queries on each worker (row) in each batch
+    """
+
+    names: tuple[str, ...]
+    samples: Floats
+    keyed: Floats
+    placement: Workers
+    movable: Bools
+    state: Floats
+    reads: tuple[tuple[str, ...], ...]
+    active: tuple[int, ...]
+
+    def workers(self, placement: Workers) -> Floats:
+        """Return the load of every worker (column) in every batch (row)."""
+        series = self.keyed.copy()
+        np.add.at(series, placement, self.samples)
+        result: Floats = series.T
+        return result
+
+    def part(self, rows: slice) -> "Whole":
+        """Return the same as seen in some batches only."""
+        return replace(self, samples=self.samples[:, rows], keyed=self.keyed[:, rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeStep:
+    """What was found: a placement of the queries that move, or the reason why they stay."""
+
+    reason: str
+    trigger: str = "none"
+    placement: dict[str, int] | None = None
+    before: float = 1.0
+    after: float = 1.0
+    moved_bytes: float = 0.0
+    verdicts: tuple[Verdict, ...] = ()
+
+
+def plan_whole(
+    snapshots: Sequence[Snapshot],
+    following: Plan,
+    left: dict[Item, set[int]],
+    config: Balancing,
+    forced: bool = False,
+    bursts: bool = True,
+) -> WholeStep:
+    """Plan all whole queries together, if they must be; `bursts` False leaves those alone."""
+    if not following.placement or len(following.active) < 2:
+        return WholeStep("balanced")
+    whole = observe_whole(snapshots, following)
+    loads = whole.workers(whole.placement)
+    rows = usable(loads)
+    if not len(rows):
+        return WholeStep("no_load")
+    if len(rows) < config.samples and not forced:
+        return WholeStep("few_samples")
+    whole = replace(whole, samples=whole.samples[:, rows], keyed=whole.keyed[:, rows])
+    loads, limit = loads[rows], 1 + config.max_imbalance
+    found = estimate(shares(loads))
+    traffic = _traffic(whole, stream_rates(snapshots), config)
+    if forced or found.surely(config.confidence) > limit:
+        return _even(whole, loads, left, traffic, config, forced)
+    if bursts and len(rows) >= 2 * config.samples and _peak(loads) > limit:
+        return _apart(whole, loads, left, traffic, config)
+    sure = found.level.max() <= limit
+    return WholeStep("balanced" if sure else "not_sure", before=float(found.level.max()))
+
+
+def observe_whole(snapshots: Sequence[Snapshot], following: Plan) -> Whole:
+    """Gather the whole queries of a plan over a window."""
+    last, active = snapshots[-1], following.active
+    names = tuple(following.placement)
+    number = np.full(following.workers, -1, dtype=np.int32)
+    number[list(active)] = np.arange(len(active))
+    keyed = np.zeros((len(snapshots), following.workers))
+    for name in following.tables:
+        keyed += keyed_series(snapshots, name, following)
+    known = [last.queries.get(name) for name in names]
+    return Whole(
+        names,
+        whole_series(snapshots, names),
+        keyed[:, list(active)].T.copy(),
+        number[[following.placement[name] for name in names]],
+        np.array([query is not None and not query.pinned for query in known], dtype=np.bool_),
+        np.array([0.0 if query is None else query.state_bytes.sum() for query in known]),
+        tuple(() if query is None else query.streams for query in known),
+        active,
+    )
+
+
+def _peak(loads: Floats) -> float:
+    """Return the load of the busiest worker of each batch, on average, over the mean load."""
+    return float(loads.max(axis=1).mean() / loads.mean())
+
+
+def _even(
+    whole: Whole,
+    loads: Floats,
+    left: dict[Item, set[int]],
+    traffic: Traffic,
+    config: Balancing,
+    forced: bool,
+) -> WholeStep:
+    """Move load off the fullest workers."""
+    verdicts = _heavy(whole, loads, config)
+    placement, back = _planned(whole, left, traffic, config)
+    before, after = loads.mean(axis=0), whole.workers(placement).mean(axis=0)
+    step = WholeStep(
+        "gain_too_small",
+        "imbalance",
+        before=float(before.max() / before.mean()),
+        after=float(before.max() / before.mean()),
+        verdicts=verdicts,
+    )
+    limit = (1 + config.aim) * before.mean()
+    gain = float(np.maximum(before - limit, 0).sum() - np.maximum(after - limit, 0).sum())
+    moved = placement != whole.placement
+    if not moved.any() or not (forced or _pays(whole, moved, gain, before.mean(), config)):
+        why = "cooldown" if back else "infeasible" if verdicts else step.reason
+        return replace(step, reason=why)
+    return replace(
+        step,
+        reason="queries",
+        placement=_named(whole, placement),
+        after=float(after.max() / after.mean()),
+        moved_bytes=float(whole.state[moved].sum()),
+    )
+
+
+def _apart(
+    whole: Whole, loads: Floats, left: dict[Item, set[int]], traffic: Traffic, config: Balancing
+) -> WholeStep:
+    """Move queries apart whose bursts coincide, if that helps in batches not planned from."""
+    step = WholeStep("gain_too_small", "bursts", before=_peak(loads), after=_peak(loads))
+    mean, half = float(loads.mean()), len(loads) // 2
+    gains = []
+    for seen, unseen in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
+        tried, _ = _planned(whole.part(seen), left, traffic, config)
+        gains.append(loads[unseen].max(axis=1) - whole.part(unseen).workers(tried).max(axis=1))
+    gain = np.concatenate(gains)
+    sure = gain.mean() - config.confidence / 2 * gain.std() / np.sqrt(len(gain))
+    if sure < config.min_gain * mean:
+        return step
+    placement, back = _planned(whole, left, traffic, config)
+    after, moved = whole.workers(placement), placement != whole.placement
+    gained = float(loads.max(axis=1).mean() - after.max(axis=1).mean())
+    if not moved.any() or not _pays(whole, moved, gained, mean, config):
+        return replace(step, reason="cooldown" if back else step.reason)
+    return replace(
+        step,
+        reason="queries",
+        placement=_named(whole, placement),
+        after=_peak(after),
+        moved_bytes=float(whole.state[moved].sum()),
+    )
+
+
+def _pays(whole: Whole, moved: Bools, gain: float, mean: float, config: Balancing) -> bool:
+    price = config.move_seconds_per_mb * float(whole.state[moved].sum()) / 1e6
+    return gain >= config.min_gain * mean and gain * config.payback >= price
+
+
+def _planned(
+    whole: Whole, left: dict[Item, set[int]], traffic: Traffic, config: Balancing
+) -> tuple[Workers, bool]:
+    """Return the planner's placement, in which nothing returns that left lately.
+
+    Where something would, it is held and the others are planned again; also tell whether.
+    """
+    movable = _heaviest(whole)
+    placement = _call(whole, movable, traffic, config)
+    back = np.array(
+        [
+            after != before and whole.active[after] in left.get((name, None), ())
+            for name, before, after in zip(whole.names, whole.placement, placement, strict=True)
+        ],
+        dtype=np.bool_,
+    )
+    if not back.any():
+        return placement, False
+    return _call(whole, movable & ~back, traffic, config), True
+
+
+def _heaviest(whole: Whole) -> Bools:
+    """Mark the movable queries, or only the heaviest on each worker if there are too many."""
+    if int(whole.movable.sum()) <= MOVABLE:
+        return whole.movable
+    chosen = np.zeros(len(whole.names), dtype=np.bool_)
+    load = whole.samples.mean(axis=1)
+    for worker in range(len(whole.active)):
+        here = np.flatnonzero(whole.movable & (whole.placement == worker))
+        chosen[here[np.argsort(-load[here], kind="stable")[: MOVABLE // len(whole.active)]]] = True
+    return chosen
+
+
+def _call(whole: Whole, movable: Bools, traffic: Traffic, config: Balancing) -> Workers:
+    workers = len(whole.active)
+    series = LoadSeries(
+        (*whole.names, *(f"keyed {worker}" for worker in whole.active)),
+        np.concatenate([whole.samples, whole.keyed]),
+        np.concatenate([movable, np.zeros(workers, dtype=np.bool_)]),
+    )
+    everyone = np.arange(workers, dtype=np.int32)
+    snapshot = OperatorSnapshot(series, workers, np.concatenate([whole.placement, everyone]))
+    mean = float(series.samples.mean(axis=1).sum()) / workers
+    if mean <= 0:
+        return whole.placement
+    settings = OperatorConfig(
+        balance=config.aim, capacity=mean, max_moves=len(whole.names), traffic=traffic
+    )
+    found = plan(config.operators, snapshot, settings, config.rng())
+    return found.placement[: len(whole.names)]
+
+
+def _traffic(whole: Whole, rates: dict[str, float], config: Balancing) -> Traffic:
+    """Price what a move ships anew, in parts of all streams shipped once."""
+    streams = sorted({stream for read in whole.reads for stream in read})
+    number = {stream: at for at, stream in enumerate(streams)}
+    sizes = np.array([rates.get(stream, 0.0) for stream in streams])
+    sizes = sizes / sizes.sum() if sizes.sum() > 0 else np.ones(len(streams)) / max(len(streams), 1)
+    reads: list[list[int]] = [[number[stream] for stream in read] for read in whole.reads]
+    return Traffic.of([*reads, *([] for _ in whole.active)], sizes, config.traffic_price)
+
+
+def _heavy(whole: Whole, loads: Floats, config: Balancing) -> tuple[Verdict, ...]:
+    """Name the query that alone breaks the bound."""
+    load, mean = whole.samples.mean(axis=1), float(loads.mean())
+    worst = int(load.argmax())
+    if load[worst] <= (1 + config.max_imbalance) * mean:
+        return ()
+    name, times = whole.names[worst], float(load[worst]) / mean
+    message = (
+        f"query {name} alone needs {times:.3g} times the mean load of a worker, the bound is "
+        f"{1 + config.max_imbalance:.4g}: give it a key, or use fewer workers"
+    )
+    return (Verdict("heavy_query", name, message, times),)
+
+
+def _named(whole: Whole, placement: Workers) -> dict[str, int]:
+    """Return the queries that move, by name, and their workers."""
+    return {
+        whole.names[at]: whole.active[placement[at]]
+        for at in np.flatnonzero(placement != whole.placement)
+    }
