@@ -8,8 +8,16 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import plan_keys, plan_operators, plan_queries, reproduce, simulate_operators
-from evenflow.cli import run as running
+from evenflow.cli import (
+    asking,
+    plan_keys,
+    plan_operators,
+    plan_queries,
+    reproduce,
+    running,
+    simulate_operators,
+)
+from evenflow.cli import run as starting
 from evenflow.cli.output import fail
 from evenflow.errors import InputError, SetupError
 
@@ -36,9 +44,9 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Keep the workers of a streaming system evenly loaded.",
 )
-app.command("run")(running.run)
-app.command("validate")(running.validate)
-app.command("init")(running.init)
+app.command("run")(starting.run)
+app.command("validate")(starting.validate)
+app.command("init")(starting.init)
 plan = typer.Typer(no_args_is_help=True, help="Plan from files; changes nothing that runs.")
 app.add_typer(plan, name="plan")
 plan.command("keys")(plan_keys.keys)
@@ -48,6 +56,26 @@ simulate = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing r
 app.add_typer(simulate, name="simulate")
 simulate.command("operators")(simulate_operators.operators)
 app.command("reproduce")(reproduce.reproduce)
+_SERVICE = "A running service"
+app.command("ps", rich_help_panel=_SERVICE)(running.ps)
+app.command("moves", rich_help_panel=_SERVICE)(running.moves)
+app.command("hot-keys", rich_help_panel=_SERVICE)(running.hot_keys)
+app.command("explain", rich_help_panel=_SERVICE)(running.explain)
+for _ask in (
+    asking.submit,
+    asking.cancel,
+    asking.pin,
+    asking.unpin,
+    asking.subscribe,
+    asking.unsubscribe,
+    asking.rollback,
+):
+    app.command(_ask.__name__, rich_help_panel=_SERVICE)(_ask)
+workers = typer.Typer(no_args_is_help=True, help="List, add or drain workers of a service.")
+app.add_typer(workers, name="workers", rich_help_panel=_SERVICE)
+workers.command("list")(running.workers)
+workers.command("add")(asking.add)
+workers.command("drain")(asking.drain)
 
 
 def _version(asked: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from evenflow.spark.report import Report
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 FOLDER = "results/index"
 BLOCKS = (64, 64 * 64)

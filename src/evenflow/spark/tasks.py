@@ -10,10 +10,11 @@ from pyspark import TaskContext
 
 from evenflow.spark.bundle import Ref, read_part, unpack
 from evenflow.spark.ledger import Ledger
+from evenflow.spark.measuring import Measuring
 from evenflow.spark.results import batch_of
 from evenflow.spark.router import route_source
-from evenflow.spark.store import Store
 from evenflow.spark.worker import Envelope, Process, Runtime
+from evenflow.store import Store
 
 REPORT = "report string"
 
@@ -40,14 +41,15 @@ class RouteSource:
 class Work:
     """mapInArrow over the envelopes of one worker: partition d is worker d."""
 
-    def __init__(self, home: Home, runtime: Callable[[], Runtime]) -> None:
-        self.home, self.runtime = home, runtime
+    def __init__(self, home: Home, runtime: Callable[[], Runtime], measuring: Measuring) -> None:
+        self.home, self.runtime, self.measuring = home, runtime, measuring
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker's batch and return its report."""
         slot, attempt = context().partitionId(), context().attemptNumber()
         process = process_of(self.home, self.runtime)
-        report = process.run(slot, batch_id(), _envelopes(batches, slot), attempt)
+        envelopes = _envelopes(batches, slot)
+        report = process.run(slot, batch_id(), envelopes, attempt, self.measuring)
         _settle()
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
 
