@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.data())
 def test_what_is_recorded_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -1,6 +1,7 @@
 """What is measured of a batch: keys counted where the rows are, priced and put together."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,6 @@ from evenflow.errors import InputError
 from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys
 from evenflow.model.traffic import round_robin_bytes, stream_bytes
 from evenflow.spark import counting
-from evenflow.spark.batch import Batch
 from evenflow.spark.counting import heaviest, tally, tally_plain
 from evenflow.spark.fitting import Fits
 from evenflow.spark.measuring import Measuring, emulate
@@ -57,20 +57,12 @@ def flow(folder: Path, tables: dict[str, RoutingTable] | None = None) -> Local:
     return local
 
 
-def seen(local: Local, reports: list[Report], batch: int) -> Batch:
-    entry = local.driver.ledger.entry(batch)
-    plan = local.driver.ledger.plan(entry.plan)
-    registry = local.driver.ledger.registry(entry.registry)
-    return Batch(batch, 0.0, 1.0, tuple(reports), {}, registry, plan, plan, frozenset())
-
-
 def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path) -> None:
     local = flow(tmp_path)
     rows = trades(np.random.default_rng(3), 500, span_s=30)
     for part in (rows.slice(0, 200), rows.slice(200)):
-        batch = local.driver.head().batch
         reports = local.batch({"trades": part})
-    snapshot, _ = observe(seen(local, reports, batch), Memory())
+    snapshot, _ = observe(local.driver.history[-1], Memory())
     truth = Counter("NULL" if s is None else s for s in part["symbol"].to_pylist())
     for name in ("sums", "pairs"):
         uid = local.driver.upcoming()[0].queries[name].uid
@@ -100,8 +92,8 @@ def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
     memory = Memory()
     is_a = pa.array([s == "a" for s in rows["symbol"].to_pylist()])
     for part in (rows, rows.filter(pa.compute.invert(is_a))):
-        batch = local.driver.head().batch
-        snapshot, memory = observe(seen(local, local.batch({"trades": part}), batch), memory)
+        local.batch({"trades": part})
+        snapshot, memory = observe(local.driver.history[-1], memory)
     keys = snapshot.queries["sums"].keys
     assert keys is not None
     found = dict(zip(keys.names, zip(keys.cost, keys.state, strict=True), strict=True))
@@ -117,7 +109,7 @@ def test_many_keys_are_merged_and_nothing_is_lost(
     local = flow(tmp_path)
     rows = trades(np.random.default_rng(3), 300, span_s=30)
     reports = local.batch({"trades": rows})
-    snapshot, _ = observe(seen(local, reports, 0), Memory())
+    snapshot, _ = observe(local.driver.history[-1], Memory())
     for query in snapshot.queries.values():
         assert query.keys is not None
         assert np.bincount(query.keys.owner, minlength=3).max() == 1
@@ -158,11 +150,10 @@ def test_what_cannot_be_told_apart_costs_the_same() -> None:
 def test_a_query_that_had_nothing_to_do_keeps_its_state(tmp_path: Path) -> None:
     whole = [one for one in SUBMISSIONS if one.name == "wide"]
     local = Local(tmp_path, STREAMS, whole, workers=2)
-    reports = local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
-    before, memory = observe(seen(local, reports, 0), Memory())
+    local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
+    before, memory = observe(local.driver.history[-1], Memory())
     moved = Plan(2, {"wide": 1 - before.plan.placement["wide"]})
-    registry = local.driver.upcoming()[0]
-    idle = Batch(1, 0.0, 1.0, (), {}, registry, moved, moved, frozenset())
+    idle = replace(local.driver.history[-1], number=1, reports=(), plan=moved, following=moved)
     after, _ = observe(idle, memory)
     was, is_ = before.queries["wide"], after.queries["wide"]
     assert was.state_bytes.sum() > 0

@@ -29,11 +29,11 @@ class Memory:
     keys: Mapping[str, KeyStats] = field(default_factory=dict)
 
 
-def observe(seen: Batch, memory: Memory) -> tuple[Snapshot, Memory]:
+def observe(done: Batch, memory: Memory) -> tuple[Snapshot, Memory]:
     """Return a batch's snapshot, and what to remember for the next one."""
-    hosted = sorted(seen.registry.queries.values(), key=_age)
+    hosted = sorted(done.registry.queries.values(), key=_age)
     uids = tuple(query.uid for query in hosted)
-    table = _table(uids, seen.reports, seen.plan.workers)
+    table = _table(uids, done.reports, done.plan.workers)
     fits = memory.fits.of(uids).update(
         table.rows_in.astype(np.float64), table.made, table.seconds, table.stepped
     )
@@ -43,12 +43,12 @@ def observe(seen: Batch, memory: Memory) -> tuple[Snapshot, Memory]:
         + weights[:, 1, None] * table.rows_in
         + weights[:, 2, None] * table.made
     )
-    state = _states(hosted, table, seen.plan, memory)
+    state = _states(hosted, table, done.plan, memory)
     for array in (table.rows_in, table.rows_out, table.seconds, load, state):
         array.flags.writeable = False  # rows of one table, so that nothing is copied
     queries, keys = {}, {}
     for at, query in enumerate(hosted):
-        counts = {r.slot: r.keys[query.uid] for r in seen.reports if query.uid in r.keys}
+        counts = {r.slot: r.keys[query.uid] for r in done.reports if query.uid in r.keys}
         found = None
         if counts:
             before = memory.keys.get(query.uid)
@@ -62,13 +62,13 @@ def observe(seen: Batch, memory: Memory) -> tuple[Snapshot, Memory]:
             state[at],
             found,
             query.pin is not None,
-            promotable(query),
+            query.name in done.following.placement and promotable(query),
             query.publish,
         )
     remembered = Memory(
         fits, {uid: state[at] for at, uid in enumerate(uids)}, {**_still(memory, uids), **keys}
     )
-    return _snapshot(seen, queries), remembered
+    return _snapshot(done, queries), remembered
 
 
 def key_stats(
@@ -160,20 +160,20 @@ def _still(memory: Memory, uids: tuple[str, ...]) -> dict[str, KeyStats]:
     return {uid: found for uid, found in memory.keys.items() if uid in hosted}
 
 
-def _snapshot(seen: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
+def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     shipped: dict[str, Floats] = {}
-    seconds = np.zeros(seen.plan.workers)
-    for report in seen.reports:
+    seconds = np.zeros(done.plan.workers)
+    for report in done.reports:
         seconds[report.slot] = report.cpu_seconds
         for stream, size in report.shipped.items():
-            shipped.setdefault(stream, np.zeros(seen.plan.workers))[report.slot] = size
+            shipped.setdefault(stream, np.zeros(done.plan.workers))[report.slot] = size
     return Snapshot(
-        batch=seen.number,
-        at=seen.at,
-        seconds=seen.seconds,
-        plan=seen.plan,
-        following=seen.following,
-        drain=seen.drain,
+        batch=done.number,
+        at=done.at,
+        seconds=done.seconds,
+        plan=done.plan,
+        following=done.following,
+        drain=done.drain,
         queries=queries,
         shipped=dict(sorted(shipped.items())),
         worker_seconds=seconds,

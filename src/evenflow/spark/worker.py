@@ -246,11 +246,11 @@ class _Batch:
         self, query: Hosted, task: Task, rows: dict[str, pa.Table], stats: QueryStats
     ) -> None:
         """Tell what the keys of a keyed query took."""
-        if query.keys is None or not self.measuring.keys:
+        table = self.plan.tables.get(query.name)
+        if table is None or query.inferred is None or not self.measuring.keys:
             return
-        table = self.plan.tables[query.name]
         mine = table.hashes[table.owners == self.slot]
-        counts = count_keys(query.kind, rows, query.keys, task, stats.rows_out, mine)
+        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, mine)
         self.report.keys[query.uid] = counts
         stats.made = counts.total_made
 

@@ -1,4 +1,4 @@
-"""The controller in a closed loop: what it reaches, and the failures of others it must not repeat."""
+"""The controller in a closed loop: what it reaches, and failures of others it must not repeat."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,8 @@ def test_a_query_without_key_or_pinned_is_not_promoted(pinned: bool) -> None:
     heavy = keyed_demand(lambda batch: np.full(100, 0.02), 100) if pinned else _steady(2.0)
     heavy = Demand(heavy.load, heavy.hashes, pinned=pinned)
     flow = SyntheticFlow(
-        {"heavy": heavy, "a": _steady(0.1), "b": _steady(0.1)}, Plan(3, {"heavy": 0, "a": 1, "b": 2})
+        {"heavy": heavy, "a": _steady(0.1), "b": _steady(0.1)},
+        Plan(3, {"heavy": 0, "a": 1, "b": 2}),
     )
     run(flow, 10)
     assert plans(flow) == []
