@@ -4,6 +4,7 @@ Usage: python -m tests.spark.crashing FOLDER MASTER
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -53,9 +54,12 @@ def main(folder: Path, master: str) -> None:
     for name, (sql, key, publish) in QUERIES.items():
         flow.query(name, sql, key=key, publish=publish)
     run = flow.start(available_now=True, controller=lambda batch: plan_after(batch.number))
+    if "driver.asked" in os.environ.get("EVENFLOW_CRASH", ""):
+        run.submit("asked", "SELECT ts FROM trades")
     run.await_termination()
     found = {name: sorted(map(str, rows_of(run.results(name)).elements())) for name in QUERIES}
     found["quarantined"] = sorted(run.quarantined)
+    found["hosted"] = sorted(run.queries)
     (folder / "found.json").write_text(json.dumps(found))
 
 

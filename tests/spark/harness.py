@@ -12,18 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 import evenflow
 from evenflow.model import Plan
+from evenflow.simulation import nexmark
 from evenflow.spark.report import Report
 
 SECOND = 1_000_000
 BEGIN_US = 1_700_000_000 * SECOND
-SCHEMAS = {
+SCHEMAS: dict[str, str | StructType] = {
     "trades": "ts timestamp, symbol string, venue int, price double, qty long",
     "quotes": "qt timestamp, sym string, bid double",
+    **{name: from_arrow_schema(schema) for name, schema in nexmark.SCHEMAS.items()},
 }
-TIMES = {"trades": "ts", "quotes": "qt"}
+TIMES = {"trades": "ts", "quotes": "qt", **dict.fromkeys(nexmark.SCHEMAS, "ts")}
 
 
 def session(master: str, **settings: str) -> SparkSession:
@@ -77,6 +81,12 @@ def _pick(rng: np.random.Generator, values: Sequence[object], count: int) -> lis
     return [values[i] for i in rng.integers(0, len(values), count)]
 
 
+def shifted(rows: pa.Table, seconds: int) -> pa.Table:
+    """The rows, that much later."""
+    times = pa.array(np.asarray(rows.column(0).cast(pa.int64())) + seconds * SECOND)
+    return rows.set_column(0, rows.schema.field(0), times.cast(rows.schema.field(0).type))
+
+
 def cut(rng: np.random.Generator, rows: pa.Table, batches: int) -> list[pa.Table]:
     """Cut rows into batches of any size, some empty."""
     ends = [*np.sort(rng.integers(0, len(rows) + 1, batches - 1)).tolist(), len(rows)]
@@ -94,6 +104,13 @@ def write_batches(folder: Path, batches: Iterable[pa.Table], first: int = 0) -> 
         (folder / f".{at}").rename(path)
 
 
+def closing(rows: pa.Table, at_us: int) -> pa.Table:
+    """One row that matches nothing: its time lets the watermark pass all windows before it."""
+    last = pa.Table.from_pylist([{}], schema=rows.schema)
+    time = pa.array([at_us]).cast(rows.schema.field(0).type)
+    return last.set_column(0, rows.schema.field(0), time)
+
+
 def stream(spark: SparkSession, folder: Path, name: str) -> DataFrame:
     reader = spark.readStream.schema(SCHEMAS[name]).option("maxFilesPerTrigger", 1)
     return reader.parquet(str(folder / name))
@@ -109,11 +126,14 @@ class Play:
     watermark: str = "5 seconds"
     streams: tuple[str, ...] = ("trades",)
     checkpoint: str = ""
+    active: int | None = None
     plans: Mapping[int, Plan] = field(default_factory=dict)
 
     def flow(self) -> evenflow.Flow:
         checkpoint = self.checkpoint or str(self.folder / "checkpoint")
-        flow = evenflow.Flow(self.spark, workers=self.workers, checkpoint=checkpoint)
+        flow = evenflow.Flow(
+            self.spark, workers=self.workers, checkpoint=checkpoint, active=self.active
+        )
         for name in self.streams:
             frame = stream(self.spark, self.folder, name)
             flow.source(name, frame, time=TIMES[name], watermark=self.watermark)

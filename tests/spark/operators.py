@@ -23,3 +23,16 @@ class Counter(Operator):
         after = pa.table([summed["symbol"], summed["n_sum"]], schema=COUNTS)
         changed = pc.is_in(after["symbol"], value_set=seen["symbol"].combine_chunks())
         return after.filter(changed), after
+
+
+class Total(Operator):
+    """Counts all rows: a whole operator, whose state is one row."""
+
+    schema = pa.schema([("n", pa.int64())])
+    state = pa.schema([("n", pa.int64())])
+
+    def step(
+        self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
+    ) -> tuple[pa.Table, pa.Table]:
+        after = pa.table({"n": [sum(state["n"].to_pylist()) + len(rows["trades"])]})
+        return after, after

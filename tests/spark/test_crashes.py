@@ -6,6 +6,8 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from tests.spark.local import Local
 from tests.spark.test_worker import NAMES, STREAMS, SUBMISSIONS, any_plan, last_row
 
 from evenflow.spark import crash
+from evenflow.spark.asks import Cancel
+from evenflow.spark.submission import Submission, subscriptions
 
 ROOT = Path(__file__).parents[2]
 POINTS = (
@@ -29,6 +33,8 @@ POINTS = (
     "driver.pulse",
     "driver.ledger",
 )
+LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3", ("symbol",))
+LIMIT = Submission("template", "limit", "SELECT ts FROM trades WHERE symbol = :symbol")
 
 
 class Killed(BaseException):
@@ -75,6 +81,65 @@ def test_a_crash_at_each_step_changes_no_result(
         assert wild.results(name) == calm.results(name), name
 
 
+@pytest.mark.parametrize("point", ["none", "driver.asked", "driver.pulse", "driver.ledger"])
+def test_what_was_asked_outlives_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    local = Local(tmp_path, STREAMS, [*SUBMISSIONS[:1], LIMIT])
+    rows = {"trades": trades(np.random.default_rng(1), 60)}
+
+    def kill(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    def asked(ask: Callable[[], object]) -> None:
+        """Ask; a driver that dies before it can answer has written it down all the same."""
+        with suppress(Killed):
+            ask()
+        local.reopen()
+
+    monkeypatch.setattr("evenflow.spark.driver.crash_point", kill)
+    limit = local.driver.upcoming()[0].queries["limit"]
+    mine = subscriptions(limit, {"subscription": "mine", "symbol": "a"})
+    yours = subscriptions(limit, {"subscription": "yours", "symbol": "b"})
+    asked(lambda: local.driver.ask(LATE))
+    asked(lambda: local.driver.subscribe("limit", pa.concat_tables([mine, yours]), begin=True))
+    asked(lambda: local.driver.subscribe("limit", yours.select(["subscription"]), begin=False))
+    asked(lambda: local.driver.ask(Cancel("dear")))
+    with suppress(Killed):
+        local.batch()
+    local.reopen()
+    if point == "driver.pulse":  # the border was not reached, all is still to be taken in
+        assert local.driver.restless()
+    monkeypatch.undo()
+    local.batch()
+    registry = local.driver.ledger.registry(local.driver.head().registry)
+    assert sorted(registry.queries) == ["late", "limit"]
+    assert registry.version == 4, "something was taken in twice"
+    local.batch(rows)
+    found = rows["trades"].to_pylist()
+    assert local.results("late").total() == sum(row["qty"] > 3 for row in found)
+    assert local.results("limit").total() == sum(row["symbol"] == "a" for row in found)
+    assert {row[0] for row in local.results("limit")} == {"mine"}
+    assert local.driver.ledger.past("dear").uid == "dear@1"
+    assert local.store.names("asked") == []
+
+
+def test_an_ask_that_cannot_be_any_more_is_refused_by_the_next_run(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    gone = Submission("operator", "gone", "tests.spark.operators:Gone", over=("trades",))
+    local.driver._asks.write(gone)
+    local.reopen()
+    assert ["tests.spark.operators:Gone cannot be imported" in r for r in local.driver.refused] == [
+        True
+    ]
+    local.driver.ask(LATE)
+    local.batch()
+    assert sorted(local.driver.upcoming()[0].queries) == ["dear", "late"]
+    local.reopen()
+    assert not local.driver.refused
+
+
 def test_a_crash_point_kills(tmp_path: Path) -> None:
     code = f"from {crash.__name__} import crash_point as c; [c('here') for _ in range(3)]"
     mark = tmp_path / "mark"
@@ -112,9 +177,10 @@ def start(folder: Path, point: str = "", master: str = "local[2,4]") -> int:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def check(spark: SparkSession, folder: Path, rows: pa.Table) -> None:
+def check(spark: SparkSession, folder: Path, rows: pa.Table, *, asked: bool = False) -> None:
     found = json.loads((folder / "found.json").read_text())
     assert found["quarantined"] == []
+    assert found["hosted"] == sorted([*QUERIES, *(["asked"] if asked else [])])
     dear = batch_rows(spark, QUERIES["dear"][0], {"trades": rows})
     spark.sql(QUERIES["dear"][0]).createOrReplaceTempView("dear")
     assert dear
@@ -129,11 +195,11 @@ def check(spark: SparkSession, folder: Path, rows: pa.Table) -> None:
 @pytest.mark.slow
 def test_the_driver_killed_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
     rows = lay(tmp_path)
-    for point in ("driver.plan:1", "driver.ledger:1", "driver.collected:2"):
+    for point in ("driver.asked:1", "driver.plan:1", "driver.ledger:1", "driver.collected:2"):
         assert start(tmp_path, point) == -signal.SIGKILL, f"{point} was not reached"
     assert start(tmp_path, "worker.after_write:2") == 0
     assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"
-    check(spark, tmp_path, rows)
+    check(spark, tmp_path, rows, asked=True)
 
 
 @pytest.mark.slow

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.harness import Play, rows_of, trades, write_batches
+from tests.spark.harness import Play, rows_of, shifted, trades, write_batches
+from tests.spark.operators import Counter, Total
 
 import evenflow
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark.opening import check_meta
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 DEAR = "SELECT ts, symbol, price FROM trades WHERE price > 50"
 
@@ -190,6 +191,39 @@ def test_queries_come_and_go_while_it_runs(play: Play) -> None:
     assert run.results("dear").count() == sum(row["price"] > 50 for row in first)
     with pytest.raises(InputError, match="no query 'nothing'; there are bad, cheap, dear, limit"):
         run.results("nothing")
+
+
+def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) -> None:
+    """Hosted from the start and submitted live, whole and keyed: counts go on where they were."""
+    flow = play.flow()
+    flow.operator("total", Total, "trades")
+    flow.operator("counts", Counter, "trades", key="symbol")
+    run = flow.start(trigger="100 milliseconds")
+    given = [trades(np.random.default_rng(1), 20)]
+    hashes = hash_keys(pa.array([None, "a", "b", "c", "d", "e'"]))
+
+    def move(owner: int) -> None:
+        table = RoutingTable.of(hashes, [owner] * len(hashes))
+        run.apply(Plan(2, {"total": owner}, {"counts": table, "later": table}))
+        _until(lambda: run.plan.placement["total"] == owner, run)
+        given.append(shifted(trades(np.random.default_rng(owner), 15), 100 * len(given)))
+        write_batches(play.folder / "trades", given[-1:], first=len(given) - 1)
+        _until(lambda: run.results("total").count() == len(given), run)
+
+    try:
+        _until(lambda: run.results("total").count() == 1, run)
+        run.submit_operator("later", Counter, ["trades"], key="symbol")
+        _until(lambda: "later" in run.queries, run)
+        for owner in (1, 0, 1):
+            move(owner)
+    finally:
+        run.stop()
+    assert (dict(run.quarantined), dict(run.late)) == ({}, {})
+    assert rows_of(run.results("total")) == {(20,): 1, (35,): 1, (50,): 1, (65,): 1}
+    for name, seen in (("counts", given), ("later", given[1:])):
+        symbols = pa.concat_tables(seen)["symbol"].to_pylist()
+        last = rows_of(run.results(name).groupBy("symbol").agg(F.max("n")))
+        assert last == {(symbol, symbols.count(symbol)): 1 for symbol in set(symbols)}, name
 
 
 def _until(done: Callable[[], bool], run: evenflow.Run, seconds: float = 120) -> None:

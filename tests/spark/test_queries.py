@@ -13,6 +13,7 @@ from tests.spark.harness import (
     SECOND,
     Play,
     batch_rows,
+    closing,
     cut,
     quotes,
     rows_of,
@@ -42,18 +43,6 @@ QUERIES = {
 KEYED = {"sums": "symbol", "pairs": "symbol"}
 # A window answers when the watermark has passed it, so a last row closes all windows of the test.
 END = BEGIN_US + 3600 * SECOND
-
-
-def closing(rows: pa.Table) -> pa.Table:
-    """One row of another hour, that matches nothing."""
-    last: dict[str, list[int | None]] = {name: [None] for name in rows.column_names}
-    last[rows.column_names[0]] = [END]
-    arrays = [
-        pa.array(v).cast(pa.int64() if i == 0 else rows.schema.types[i])
-        for i, v in enumerate(last.values())
-    ]
-    arrays[0] = arrays[0].cast(pa.timestamp("us", "UTC"))
-    return pa.Table.from_arrays(arrays, schema=rows.schema)
 
 
 def random_plans(rng: np.random.Generator, workers: int, batches: int) -> dict[int, Plan]:
@@ -91,7 +80,7 @@ def test_streaming_gives_what_batch_gives(
     rng = np.random.default_rng(seed)
     rows = {"trades": trades(rng, 120), "quotes": quotes(rng, 80)}
     for name, whole in rows.items():
-        write_batches(folder / name, [*cut(rng, whole, batches), closing(whole)])
+        write_batches(folder / name, [*cut(rng, whole, batches), closing(whole, END)])
     play = Play(spark, folder, workers, streams=("trades", "quotes"))
     play.plans = random_plans(rng, workers, batches + 1)
     flow = play.flow()
@@ -101,7 +90,7 @@ def test_streaming_gives_what_batch_gives(
     run = play.run(flow)
     assert dict(run.quarantined) == {}
     assert dict(run.late) == {}
-    tables = {name: pa.concat_tables([whole, closing(whole)]) for name, whole in rows.items()}
+    tables = {name: pa.concat_tables([whole, closing(whole, END)]) for name, whole in rows.items()}
     for name, sql in QUERIES.items():
         expected = batch_rows(spark, sql, {**tables, "sectors": SECTORS})
         if name in ("sums", "slide"):  # the closing row's own windows stay open

@@ -8,15 +8,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.spark.harness import BEGIN_US, SECOND, cut, trades
+from tests.spark.harness import BEGIN_US, SECOND, cut, shifted, trades
 from tests.spark.local import Local
 from tests.spark.operators import Counter
 
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark import border, worker
-from evenflow.spark.programs import path_of
+from evenflow.spark.asks import Cancel
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
+from evenflow.sql import path_of
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
 SUBMISSIONS = [
@@ -53,9 +54,16 @@ SUBMISSIONS = [
         ("symbol",),
     ),
     Submission("query", "busy", "SELECT s, symbol, n FROM sums WHERE n > 2"),
+    Submission(
+        "query",
+        "lows",
+        """SELECT window.start AS s, symbol, min(price) AS low
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+    ),
 ]
 NAMES = [submission.name for submission in SUBMISSIONS]
 KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
+SPARED = ("results", "spark")  # what users keep, and what Spark itself looks after
 SYMBOLS = ["a", "b", "c", "d", "e'", None]
 
 
@@ -67,10 +75,16 @@ def last_row() -> pa.Table:
 
 
 def any_plan(chance: random.Random, workers: int) -> Plan:
-    placement = {name: chance.randrange(workers) for name in NAMES if name not in KEYED}
-    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
-    owners = {name: [chance.randrange(workers) for _ in SYMBOLS] for name in KEYED}
-    return Plan(workers, placement, {n: RoutingTable.of(hashes, at) for n, at in owners.items()})
+    """Anything goes: other owners, drained workers, a whole query spread by its inferred key."""
+    keyed = [*KEYED, *chance.sample(["lows"], chance.randrange(2))]
+    drained = frozenset(chance.sample(range(workers), chance.randrange(workers)))
+    active = [worker for worker in range(workers) if worker not in drained]
+    placement = {name: chance.choice(active) for name in NAMES if name not in keyed}
+    symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
+    hashes = hash_keys(pa.array(symbols, pa.string()))
+    owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
+    tables = {name: RoutingTable.of(hashes, at) for name, at in owners.items()}
+    return Plan(workers, placement, tables, drained)
 
 
 def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) -> Local:
@@ -157,6 +171,35 @@ def test_poison_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     assert len(local.driver.committed("poison", "trades")) == 1
 
 
+def test_no_poison_row_is_lost_between_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenflow.spark.router._CHUNK_BYTES", 1)
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    rows = trades(np.random.default_rng(1), 2)
+    bad = rows.set_column(0, "ts", pa.nulls(2, rows.schema.field("ts").type))
+    local.batch({"trades": pa.concat_tables([bad, bad.slice(1)])})
+    assert local.driver.head().poison == {"trades": 3}
+    ((_, _, length),) = local.driver.committed("poison", "trades")
+    assert length > 0
+
+
+def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> None:
+    other = Submission("query", "cheap", "SELECT ts, price FROM trades WHERE price <= 50", None)
+    local = Local(tmp_path, STREAMS, [SUBMISSIONS[0], other], workers=2)
+    rows = trades(np.random.default_rng(1), 3000)
+    reports = local.work(0, {"trades": rows})
+    assert reports[0].shipped == reports[1].shipped
+    (file,) = local.store.names("chunks")
+    size = local.store.read(f"chunks/{file}").size
+    assert reports[0].shipped == {"trades": size}
+    local.work(0, {"trades": rows}, attempt=1)
+    assert local.store.names("chunks") == [file], "a second attempt writes the same file"
+    local.batch({"trades": rows})
+    assert local.store.names("chunks") == [], "a committed batch leaves no chunks"
+    assert local.results("dear").total() + local.results("cheap").total() == 3000
+
+
 def test_late_rows_are_counted(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:2])
     local.batch({"trades": last_row()})
@@ -196,18 +239,31 @@ def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path)
     assert any(row[0] == "s0" for row in new)
 
 
-def test_disk_use_stays_bounded(tmp_path: Path) -> None:
+def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:3], workers=2)
-    rng = np.random.default_rng(1)
-    sizes = []
+    passing = Submission("query", "passing", "SELECT ts FROM trades")
+    rng, chance = np.random.default_rng(1), random.Random(1)  # noqa: S311
+    given, files, used = 0, [], []
     for at in range(200):
-        rows = trades(rng, 5, span_s=1, late_s=1)
-        moved = pa.array(np.asarray(rows["ts"].cast(pa.int64())) + at * 2 * SECOND)
-        local.batch({"trades": rows.set_column(0, "ts", moved.cast(rows.schema.field("ts").type))})
-        folders = ("ledger", "plans", "registries", "pulse", "state", "exchange")
-        sizes.append(sum(len(local.store.names(folder)) for folder in folders))
-    assert max(sizes[100:]) <= max(sizes[:100]) + 10
-    assert sizes[-1] < 300
+        if at % 4 == 0:
+            tables = any_plan(chance, 2).tables
+            local.driver.ask_plan(Plan(2, {}, {name: tables[name] for name in ("sums", "pairs")}))
+        if at % 8 in (3, 7):
+            local.driver.ask(passing if at % 8 == 3 else Cancel("passing"))
+        rows = shifted(trades(rng, 5, span_s=1, late_s=1), 2 * at)
+        reports = local.batch({"trades": rows})
+        given += sum("sums@1" in report.results for report in reports)
+        if at % 10 == 0:
+            found = [path for path in tmp_path.rglob("*") if path.is_file()]
+            kept = [path for path in found if path.relative_to(tmp_path).parts[0] not in SPARED]
+            files.append(len(kept))
+            used.append(sum(path.stat().st_size for path in kept))
+    assert max(files[10:]) <= 1.1 * max(files[:10])
+    assert max(used[10:]) <= 1.1 * max(used[:10])
+    # The index of results is merged by blocks, and says what it said.
+    assert len(local.store.names("results/index")) <= 200 // 64 + 200 % 64
+    assert len(local.driver.committed("results", "sums@1")) == given
+    assert len(local.driver.ledger._plans) <= 6
 
 
 def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
@@ -223,10 +279,13 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
     ("plan", "said"),
     [
         (Plan(3), "a plan for 3 workers was given; there are 2"),
-        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2 of 2"),
+        (Plan(2, {"dear": 2}), "puts 'dear' on worker 2; active are"),
         (Plan(2, {"sums": 0}), "the plan names sums"),
         (Plan(2, {"fixed": 0}), "'fixed' is pinned to worker 1"),
-        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "outside 0..1"),
+        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "not active"),
+        (Plan(2, {"dear": 1}, drained=frozenset({1})), "worker 1; active are"),
+        (Plan(2, drained=frozenset({0, 1})), "one must stay"),
+        (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:

@@ -3,12 +3,14 @@
 from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.hashing import hash_keys, home, jump
 from evenflow.model.load import KeyLoads, LoadSeries
-from evenflow.model.plan import Move, Plan, moves
+from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
+from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes, stream_rates
 from evenflow.model.verdict import Verdict
 
 __all__ = [
+    "EVERYWHERE",
     "Decision",
     "Judgement",
     "KeyLoads",
@@ -26,4 +28,9 @@ __all__ = [
     "imbalance",
     "jump",
     "moves",
+    "moves_state",
+    "round_robin_bytes",
+    "shipped_bytes",
+    "stream_bytes",
+    "stream_rates",
 ]

@@ -32,9 +32,15 @@ class Plan:
         return self.tables[query].route(hashes, self.workers, self.drained)
 
 
+EVERYWHERE = -1  # where a keyed query runs, as one end of a move
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One difference between two plans: a whole query, or one key of a keyed query."""
+    """One difference between two plans: a whole query, or one key of a keyed query.
+
+    A whole query that becomes keyed goes to EVERYWHERE, one that becomes whole comes from there.
+    """
 
     query: str
     before: int
@@ -57,6 +63,14 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
         for query in sorted(before.placement.keys() & after.placement.keys())
         if before.placement[query] != after.placement[query]
     ]
+    whole += [
+        Move(query, before.placement[query], EVERYWHERE)
+        for query in sorted(before.placement.keys() & after.tables.keys())
+    ]
+    whole += [
+        Move(query, EVERYWHERE, after.placement[query])
+        for query in sorted(before.tables.keys() & after.placement.keys())
+    ]
     if before.workers != after.workers and before.tables.keys() & after.tables.keys():
         raise InputError(
             f"keyed queries cannot move from {before.workers} to {after.workers} workers by tables"
@@ -71,3 +85,9 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
             for at in np.flatnonzero(sources != targets)
         ]
     return (*whole, *keys)
+
+
+def moves_state(before: Plan, after: Plan) -> bool:
+    """Tell whether state may have to change hands between two plans."""
+    rehashed = before.drained != after.drained and before.tables.keys() & after.tables.keys()
+    return bool(rehashed) or bool(moves(before, after))

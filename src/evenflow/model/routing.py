@@ -51,6 +51,11 @@ class RoutingTable:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def without(self, workers: Collection[int]) -> "RoutingTable":
+        """Return the table without the entries of some workers: those keys follow the hash."""
+        kept = ~np.isin(self.owners, list(workers))
+        return self if kept.all() else RoutingTable.of(self.hashes[kept], self.owners[kept])
+
     def route(self, hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
         """Return the worker of each hashed key: the table's, else the hash's."""
         routed = home(hashes, workers, drained)

@@ -3,7 +3,8 @@
 Each step: queries whose life is over depart; every gamma steps a worker is added or a random one
 is lost, with equal chance, and the queries of a lost worker are placed again as if they arrived;
 then a Poisson number of queries arrives, each with a life drawn from an exponential or a Pareto
-distribution. The replication factor is over the sources of live queries.
+distribution. The replication factor is over the sources of live queries. Arrivals may follow a
+daily rhythm: a sine whose trough is at the beginning of each day.
 """
 
 from collections.abc import Callable
@@ -26,18 +27,27 @@ class Churn:
     """How queries and workers come and go; times in steps.
 
     fleet_every  gamma: steps between events of the fleet, or None for a fixed fleet
+    day          steps of a day, over which arrivals rise and fall; 0 for no rhythm
+    swing        how far: 0.8 lets arrivals vary from 0.2 to 1.8 times their mean
     """
 
     mean_life: float
     lives: Literal["exponential", "pareto"] = "exponential"
     arrivals_per_step: float = 1.0
     fleet_every: int | None = None
+    day: int = 0
+    swing: float = 0.0
 
     def __post_init__(self) -> None:
         if self.mean_life <= 0 or self.arrivals_per_step <= 0:
             raise InputError("the mean life and the arrivals per step must be positive")
         if self.fleet_every is not None and self.fleet_every < 1:
             raise InputError(f"fleet events need at least 1 step, got {self.fleet_every}")
+        if self.day < 0 or not 0 <= self.swing <= 1 or (self.swing and not self.day):
+            raise InputError(
+                f"a rhythm needs a day of some steps and a swing of 0 to 1, "
+                f"got {self.day} and {self.swing}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +101,10 @@ def simulate(
 ) -> History:
     """Let all queries arrive, and depart, under a rule. One seed replays a run exactly."""
     rng = np.random.default_rng(seed)
-    order, keys = _query_events(len(subscriptions), churn, rng)
-    last = int(keys[-1]) // 2
-    moments = np.linspace(last / samples, last, samples).astype(np.int64)
+    arrived, departs = draw_times(len(subscriptions), churn, rng)
+    order, keys = _query_events(arrived, departs)
+    last = int(arrived[-1])
+    moments = sample_steps(last, samples)
     changes = np.arange(churn.fleet_every or last + 1, last, churn.fleet_every or last + 1)
     capacities = np.concatenate((fleet.capacities, np.zeros(len(changes))))
     fleet = Fleet(capacities, fleet.slack, fleet.absolute_slack)
@@ -115,18 +126,36 @@ def simulate(
     return History(tuple(lines), tuple(taken), online.moves(), int(online.over.sum()), online)
 
 
-def _query_events(count: int, churn: Churn, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Return arrivals and departures in order, and their keys: 2 step, and 1 more for arrivals."""
+def sample_steps(last: int, samples: int) -> Indices:
+    """Return the steps at which samples are taken."""
+    return np.linspace(last / samples, last, samples).astype(np.int64)
+
+
+def draw_times(count: int, churn: Churn, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Draw the steps at which each query arrives and departs; a query lives in between."""
     arrivals: list[int] = []
     step = 0
     while len(arrivals) < count:
-        per_step = rng.poisson(churn.arrivals_per_step, 4096)
-        arrivals.extend(np.repeat(np.arange(step, step + 4096), per_step).tolist())
+        steps = np.arange(step, step + 4096)
+        per_step = rng.poisson(_arrivals(steps, churn), 4096)
+        arrivals.extend(np.repeat(steps, per_step).tolist())
         step += 4096
     arrived = np.array(arrivals[:count], dtype=np.int64)
-    departs = arrived + np.ceil(draw_lives(count, churn, rng)).astype(np.int64)
+    return arrived, arrived + np.ceil(draw_lives(count, churn, rng)).astype(np.int64)
+
+
+def _arrivals(steps: Indices, churn: Churn) -> Floats | float:
+    """Return the mean number of arrivals at each step."""
+    if not churn.swing:
+        return churn.arrivals_per_step
+    rhythm: Floats = 1 - churn.swing * np.cos(2 * np.pi * steps / churn.day)
+    return churn.arrivals_per_step * rhythm
+
+
+def _query_events(arrived: Indices, departs: Indices) -> tuple[Indices, Indices]:
+    """Return arrivals and departures in order, and their keys: 2 step, and 1 more for arrivals."""
     leaving = np.flatnonzero(departs <= arrived[-1])
-    events = np.concatenate((np.arange(count), departure(leaving)))
+    events = np.concatenate((np.arange(len(arrived)), departure(leaving)))
     keys = np.concatenate((2 * arrived + 1, 2 * departs[leaving]))
     order = np.argsort(keys, kind="stable")
     return events[order], keys[order]

@@ -4,8 +4,10 @@ Pure functions of values. The driver writes what they return (`driver`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable
@@ -19,12 +21,14 @@ Marks = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What holds from the next batch on, and the plan to prepare for."""
+    """What holds from the next batch on, the plan to prepare for, how many asks are in it."""
 
     registry: Registry
     plan: int
     next_plan: int | None = None
     subscribing: tuple[Subscribing, ...] = ()
+    rollback: int | None = None
+    taken: int = 0
 
 
 def without_failed(reports: Iterable[Report]) -> list[Report]:
@@ -67,6 +71,7 @@ def next_entry(entry: Entry, registry: Registry, reports: Iterable[Report], aske
         registry=asked.registry.version,
         plan=asked.plan,
         next_plan=asked.next_plan,
+        rollback=asked.rollback,
         watermarks=next_watermarks(entry, registry, reports),
         settled=entry.watermarks,
         states=states,
@@ -86,6 +91,7 @@ def next_entry(entry: Entry, registry: Registry, reports: Iterable[Report], aske
         subscribing=tuple(one for one in asked.subscribing if one.uid in running),
         quarantined={uid: reason for uid, reason in failed.items() if uid in uids},
         live=live,
+        asked=asked.taken,
         late={uid: rows for uid, rows in late.items() if rows and uid in uids},
         poison=dict(poison),
     )
@@ -143,42 +149,138 @@ def complete(plan: Plan, present: Plan, registry: Registry) -> Plan:
         raise InputError(
             f"a plan for {plan.workers} workers was given; there are {present.workers}"
         )
+    if len(plan.drained) >= plan.workers or any(w not in range(plan.workers) for w in plan.drained):
+        raise InputError(
+            f"the plan drains {sorted(plan.drained)} of {plan.workers} workers; one must stay"
+        )
+    _check_kinds(plan, registry)
+    placement = {n: w for n, w in present.placement.items() if n not in plan.tables}
+    placement |= plan.placement
+    tables = {n: t for n, t in present.tables.items() if n not in plan.placement}
+    tables |= plan.tables
+    for name, worker in placement.items():
+        if worker not in range(plan.workers) or worker in plan.drained:
+            raise InputError(
+                f"the plan puts {name!r} on worker {worker}; active are {list(plan.active)}"
+            )
+        pin = registry.queries[name].pin
+        if pin is not None and worker not in (pin, present.placement.get(name)):
+            raise InputError(f"{name!r} is pinned to worker {pin}")
+    for name, table in plan.tables.items():
+        if not np.isin(table.owners, plan.active).all():
+            raise InputError(
+                f"the routing table of {name!r} names a worker that is not active; "
+                f"active are {list(plan.active)}"
+            )
+    return Plan(
+        plan.workers,
+        placement,
+        {name: table.without(plan.drained) for name, table in tables.items()},
+        plan.drained,
+    )
+
+
+def _check_kinds(plan: Plan, registry: Registry) -> None:
+    """Refuse a plan that names what is not hosted, or spreads what cannot be."""
     keyed = {q.name for q in registry.queries.values() if q.keys is not None}
     whole = registry.queries.keys() - keyed
-    strange = (plan.placement.keys() - whole) | (plan.tables.keys() - keyed)
+    either = {name for name in whole if promotable(registry.queries[name])}
+    strange = (plan.placement.keys() - whole) | (plan.tables.keys() - keyed - either)
     if strange:
         raise InputError(
             f"the plan names {listed(strange)}; whole queries are {listed(whole)}, "
             f"keyed ones {listed(keyed)}"
         )
-    placement = {**present.placement, **plan.placement}
-    for name, worker in placement.items():
-        if not 0 <= worker < plan.workers:
-            raise InputError(f"the plan puts {name!r} on worker {worker} of {plan.workers}")
-        if registry.queries[name].pinned and worker != present.placement[name]:
-            raise InputError(f"{name!r} is pinned to worker {present.placement[name]}")
-    for name, table in plan.tables.items():
-        if any(not 0 <= worker < plan.workers for worker in table.owners):
-            raise InputError(
-                f"the routing table of {name!r} names a worker outside 0..{plan.workers - 1}"
-            )
-    return Plan(plan.workers, placement, {**present.tables, **plan.tables})
+
+
+def check_drain(drain: frozenset[int], plan: Plan, registry: Registry) -> None:
+    """Refuse to drain what is not there, every worker, or one that a query is pinned to."""
+    active = sorted(set(range(plan.workers)) - drain)
+    if any(worker not in range(plan.workers) for worker in drain) or not active:
+        raise InputError(
+            f"workers {sorted(drain)} cannot be drained: there are 0..{plan.workers - 1}, "
+            "and one must stay active"
+        )
+    for name, query in registry.queries.items():
+        if query.pin in drain:
+            raise InputError(f"{name!r} is pinned to worker {query.pin}; unpin it before draining")
+
+
+def with_pins(wanted: Plan | None, present: Plan, registry: Registry) -> Plan | None:
+    """Return the plan with every query that is pinned elsewhere on its way there."""
+    pins = {name: query.pin for name, query in registry.queries.items() if query.pin is not None}
+    astray = {name: pin for name, pin in pins.items() if present.placement.get(name) != pin}
+    if not astray:
+        return wanted
+    base = wanted or replace(present, placement={}, tables={})
+    return replace(base, placement={**base.placement, **astray})
+
+
+def fitting(plan: Plan, present: Plan, registry: Registry) -> Plan:
+    """Return what of an earlier plan can still be followed."""
+    active, names = set(present.active), registry.queries
+    placement = {
+        name: worker
+        for name, worker in plan.placement.items()
+        if name in names and worker in active and names[name].pin is None
+    }
+    tables = {n: t.without(present.drained) for n, t in plan.tables.items() if n in names}
+    whole = {name for name in names if names[name].keys is None}
+    return replace(
+        present,
+        placement={name: worker for name, worker in placement.items() if name in whole},
+        tables={n: t for n, t in tables.items() if n not in whole or promotable(names[n])},
+    )
+
+
+def promotable(query: Hosted) -> bool:
+    """Tell whether a whole query may become keyed by a plan."""
+    free = query.keys is None and query.pin is None
+    return free and query.form == "query" and query.inferred is not None
 
 
 def place(plan: Plan, query: Hosted, worker: int | None) -> Plan:
-    """Return the plan with one more query: on the given worker, else the one with the fewest."""
+    """Return the plan with one more query; a whole one without a worker is placed by `settle`."""
     if query.keys is not None:
-        return Plan(plan.workers, plan.placement, {**plan.tables, query.name: RoutingTable()})
-    hosted = list(plan.placement.values())
-    chosen = min(range(plan.workers), key=hosted.count) if worker is None else worker
-    return Plan(plan.workers, {**plan.placement, query.name: chosen}, plan.tables)
+        return replace(plan, tables={**plan.tables, query.name: RoutingTable()})
+    if worker is None:
+        return plan
+    return replace(plan, placement={**plan.placement, query.name: worker})
+
+
+Streams = Mapping[str, tuple[str, ...]]
+Arrive = Callable[[Plan, Streams, Streams], Mapping[str, int]]
+
+
+def fewest(plan: Plan, waiting: Streams, _hosted: Streams) -> Mapping[str, int]:
+    """Place each query on the active worker with the fewest."""
+    counts = Counter(dict.fromkeys(plan.active, 0))
+    counts.update(plan.placement.values())
+    placed = {}
+    for name in waiting:
+        placed[name] = min(plan.active, key=lambda worker: counts[worker])
+        counts[placed[name]] += 1
+    return placed
+
+
+def settle(plan: Plan, registry: Registry, arrive: Arrive) -> Plan:
+    """Return the plan with a worker for every whole query that has none yet.
+
+    `arrive` is told the plan, the streams of the queries that wait and those of all whole ones.
+    """
+    waiting = registry.queries.keys() - plan.placement.keys() - plan.tables.keys()
+    if not waiting:
+        return plan
+    streams = {name: registry.queries[name].streams for name in sorted(waiting)}
+    hosted = {name: registry.queries[name].streams for name in sorted(plan.placement)}
+    return replace(plan, placement={**plan.placement, **arrive(plan, streams, hosted)})
 
 
 def remove(plan: Plan, name: str) -> Plan:
     """Return the plan without a query."""
     placement = {query: worker for query, worker in plan.placement.items() if query != name}
     tables = {query: table for query, table in plan.tables.items() if query != name}
-    return Plan(plan.workers, placement, tables)
+    return replace(plan, placement=placement, tables=tables)
 
 
 def _only(dues: Mapping[str, int], uids: set[str]) -> dict[str, int]:

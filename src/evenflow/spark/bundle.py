@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 _ALIGN = 64
 
@@ -38,10 +38,10 @@ class Bundle:
         self.size += buffer.size + gap
         return ref
 
-    def write(self, store: Store) -> None:
-        """Write the file, if there is anything to write."""
+    def write(self, store: Store, *, durable: bool = False) -> None:
+        """Write the file, if there is anything to write; `durable` waits for the disk."""
         if self._parts:
-            store.write(self.file, self._parts)
+            store.write(self.file, self._parts, durable=durable)
 
 
 def pack(table: pa.Table, *, compress: bool = False) -> pa.Buffer:

@@ -4,8 +4,11 @@ A replay of the last batch needs the last entries and what they name; nothing el
 results. So disk use stays bounded by the state and the results, however many batches run.
 """
 
+from evenflow.spark import asks
 from evenflow.spark.ledger import Entry, Ledger
-from evenflow.spark.store import Store
+from evenflow.spark.results import Results
+from evenflow.spark.router import CHUNKS
+from evenflow.store import Store
 
 SWEEP_EVERY = 64
 
@@ -14,11 +17,14 @@ def clean(ledger: Ledger, head: Entry) -> None:
     """Delete what no replay needs; now and then look for strays too."""
     ledger.forget(head)
     store = ledger.store
+    asks.forget(store, head)
     # A pulse of batch b is read in b + 1, which is surely committed when b + 3 comes next.
     read = f"{head.batch - 2:012d}"
     store.delete(f"pulse/{name}" for name in store.names("pulse") if name[:12] < read)
+    _forget_chunks(store, head)
     if head.batch % SWEEP_EVERY == 0:
         sweep(ledger, head)
+        Results(store).merge(head.batch)
 
 
 def sweep(ledger: Ledger, head: Entry) -> None:
@@ -33,25 +39,21 @@ def sweep(ledger: Ledger, head: Entry) -> None:
     for folder in ("state", "exchange"):
         files = [f"{folder}/{name}" for name in ledger.store.names(folder) if name[:12] < young]
         ledger.store.delete(file for file in files if file not in live)
-    _sweep_results(ledger.store, head.batch - 1)
+    _forget_chunks(ledger.store, head)
+    _sweep_results(Results(ledger.store), head.batch - 1)
 
 
-def _sweep_results(store: Store, young: int) -> None:
-    first, last = f"{max(0, young - 2 * SWEEP_EVERY):012d}", f"{young:012d}"
-    indexes: dict[str, set[str]] = {}
-    for name in store.names("results/data"):
-        batch = name[:12]
-        if not first <= batch < last:
-            continue
-        if batch not in indexes:
-            indexes[batch] = _named(store, f"results/index/{batch}")
-        if f"results/data/{name}" not in indexes[batch]:
-            store.delete([f"results/data/{name}"])
+def _forget_chunks(store: Store, head: Entry) -> None:
+    """Delete what the router wrote for batches that are committed: nobody reads it again."""
+    old = [name for name in store.names(CHUNKS) if name[:12] < f"{head.batch:012d}"]
+    store.delete(f"{CHUNKS}/{name}" for name in old)
 
 
-def _named(store: Store, index: str) -> set[str]:
-    if not store.exists(index):
-        return set()
-    record = store.read_record(index)
-    parts = [*record["results"].values(), *record["poison"].values()]
-    return {ref[0] for refs in parts for ref in refs}
+def _sweep_results(results: Results, young: int) -> None:
+    first = max(0, young - 2 * SWEEP_EVERY)
+    named = results.named(first, young)
+    found = [
+        name for name in results.store.names("results/data") if first <= int(name[:12]) < young
+    ]
+    files = [f"results/data/{name}" for name in found]
+    results.store.delete(file for file in files if file not in named)

@@ -5,49 +5,44 @@ that a replay of b writes again, so a crash at any point leaves either all of th
 """
 
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, moves
+from evenflow.model import Plan, moves_state
 from evenflow.spark import border, cleaning
+from evenflow.spark.asks import Ask, Asks, Drain, Subscribe, Upcoming
+from evenflow.spark.batch import Batch, Controller
 from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.ledger import Entry, Ledger, Subscribing
 from evenflow.spark.opening import Hold, open_checkpoint
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import Report
-from evenflow.spark.store import Store
+from evenflow.spark.results import Results
+from evenflow.store import Store
 
 _HISTORY = 200
-
-Change = Callable[[Registry, Plan], tuple[Registry, Plan]]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A committed batch, as the statistics show it."""
-
-    number: int
-    reports: tuple[Report, ...]
-    watermarks: dict[str, int]
-
-
-Controller = Callable[[Batch], Plan | None]
 
 
 class Driver:
     """Owns the ledger of one run."""
 
-    def __init__(self, store: Store, workers: int, controller: Controller | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        workers: int,
+        controller: Controller | None = None,
+        arrive: border.Arrive = border.fewest,
+    ) -> None:
         self.store = store
         self.workers = workers
-        self.controller = controller
+        self.controller, self.arrive = controller, arrive
         self.ledger = Ledger(store)
         self.history: deque[Batch] = deque(maxlen=_HISTORY)
         self.refused: deque[str] = deque(maxlen=_HISTORY)
@@ -55,21 +50,37 @@ class Driver:
         self._lock = threading.RLock()
         self._hold: Hold | None = None
         self.identity = ""
-        self._changes: list[Change] = []
+        self.results = Results(store)
+        self._asks = Asks(store)
+        self._upcoming: Upcoming | None = None
         self._plan: Plan | None = None
-        self._subscriptions: list[tuple[str, Ref, bool]] = []
+        self._drain: frozenset[int] | None = None  # asked for and not yet so
+        self._ended = time.time()
 
     # Opening
 
     def open(self, registry: Registry, plan: Plan, engine: str) -> bool:
         """Take the checkpoint; tell whether it is new."""
         self._hold = Hold(self.store)
+        plan = border.settle(plan, registry, self.arrive)
         new = open_checkpoint(self.ledger, registry, plan, engine)
         self.identity = str(self.store.read_record("meta")["identity"])
         if new:
             return True
-        cleaning.sweep(self.ledger, self.head())
+        head = self.head()
+        cleaning.sweep(self.ledger, head)
+        self._take_up(self._asks.open(head))
         return False
+
+    def _take_up(self, asks: Iterable[Ask]) -> None:
+        """Go on with what was asked of the run before; what cannot be any more is refused."""
+        for ask in asks:
+            try:
+                self._upcoming = self._coming().after(ask)
+            except InputError as error:
+                self.refused.append(str(error))
+        if self._upcoming is not None:
+            self.wake()
 
     def close(self) -> None:
         """Let another driver have the checkpoint."""
@@ -93,30 +104,27 @@ class Driver:
     def restless(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
         head = self.head()
-        asked = self._changes or self._subscriptions or self._plan
-        return bool(asked) or border.is_due(head, self.ledger.registry(head.registry))
+        asked = self._upcoming is not None or self._plan is not None or self._drain is not None
+        return asked or border.is_due(head, self.ledger.registry(head.registry))
 
-    def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
+    def committed(self, kind: str, name: str, first: int = 0) -> list[tuple[str, int, int]]:
         """Return where the committed results of a query stand (or the poison rows of a stream)."""
-        head, places = self.ledger.batches()[-1], []
-        for index in self.store.names("results/index"):
-            if int(index) < head:
-                record = self.store.read_record(f"results/index/{index}")
-                places += [(f, o, length) for f, o, length, _ in record[kind].get(name, ())]
-        return places
+        return self.results.committed(self.ledger.batches()[-1], kind, name, first)
 
     # What is asked between batches
 
-    def ask(self, change: Change) -> Registry:
-        """Have the registry and the plan changed at the next border, or refuse; see that one comes.
+    def ask(self, ask: Ask) -> Registry:
+        """Have something changed at the next border, or refuse; see that one comes.
 
-        Returns the registry as it will be.
+        It is written down before this returns. Returns the registry as it will be.
         """
         with self._lock:
-            registry, _ = change(*self.upcoming())
-            self._changes.append(change)
+            upcoming = self._coming().after(ask)
+            self._asks.write(ask)
+            self._upcoming = upcoming
+        crash_point("driver.asked")
         self.wake()
-        return registry
+        return upcoming.registry
 
     def ask_plan(self, plan: Plan) -> None:
         """Have a plan followed: state is released one batch, routing follows the next."""
@@ -126,18 +134,29 @@ class Driver:
             self._plan = plan
         self.wake()
 
+    def ask_drain(self, worker: int, *, drain: bool) -> None:
+        """Have a worker drained, or used again, from a border on."""
+        self.ask(Drain(worker, drain))
+
+    def ask_back(self) -> None:
+        """Have the plan before the last moves followed again, as far as it still fits."""
+        with self._lock:
+            back = self.head().rollback
+            if back is None:
+                raise InputError("nothing has been moved yet, so there is no plan to go back to")
+            registry, present = self.upcoming()
+            self._plan = border.fitting(self.ledger.plan(back), present, registry)
+        self.wake()
+
     def subscribe(self, name: str, rows: pa.Table, *, begin: bool) -> None:
         """Have subscriptions of a template begin, or end, at the next border."""
-        ref = self._keep(rows)
-        with self._lock:
-            self._subscriptions.append((name, ref, begin))
-        self.wake()
+        self.ask(Subscribe(name, self._keep(rows), begin))
 
     def _keep(self, rows: pa.Table) -> Ref:
         head = self.ledger.batches()[-1]
         bundle = Bundle(f"exchange/{head:012d}-asked-{uuid.uuid4().hex[:12]}")
         ref = bundle.add(pack(rows))
-        bundle.write(self.store)
+        bundle.write(self.store, durable=True)
         return ref
 
     def wake(self) -> None:
@@ -148,14 +167,15 @@ class Driver:
     def upcoming(self) -> tuple[Registry, Plan]:
         """Return registry and plan as they will be after the next border."""
         with self._lock:
-            registry, plan = self._standing(self.head())
-            for change in self._changes:
-                registry, plan = change(registry, plan)
-        return registry, plan
+            coming = self._coming()
+        return coming.registry, border.settle(coming.plan, coming.registry, self.arrive)
 
-    def _standing(self, entry: Entry) -> tuple[Registry, Plan]:
+    def _coming(self) -> Upcoming:
+        return self._upcoming or self._standing(self.head())
+
+    def _standing(self, entry: Entry) -> Upcoming:
         number = entry.plan if entry.next_plan is None else entry.next_plan
-        return self.ledger.registry(entry.registry), self.ledger.plan(number)
+        return Upcoming(self.ledger.registry(entry.registry), self.ledger.plan(number))
 
     # The border
 
@@ -167,13 +187,10 @@ class Driver:
         registry = self.ledger.registry(entry.registry)
         reports = border.without_failed(collect())
         crash_point("driver.collected")
-        done = Batch(batch, tuple(reports), dict(entry.watermarks))
-        decided = None if self.controller is None else self.controller(done)
-        self._write_results(batch, reports)
+        self.results.write(batch, reports)
         crash_point("driver.results")
         with self._lock:
-            self._plan = decided or self._plan
-            asked = self._asked(entry)
+            done, asked = self._end(entry, tuple(reports))
             following = border.next_entry(entry, registry, reports, asked)
             if border.is_due(following, asked.registry):
                 self.store.write(f"pulse/{batch:012d}", [b"\n"])
@@ -183,47 +200,55 @@ class Driver:
         self.history.append(done)
         cleaning.clean(self.ledger, following)
 
-    def _asked(self, entry: Entry) -> border.Asked:
-        """Turn what was asked into a registry and plans, written before the entry names them."""
-        before, plan = self._standing(entry)
-        registry = before
-        changes, self._changes = self._changes, []
+    def _end(self, entry: Entry, reports: tuple[Report, ...]) -> tuple[Batch, border.Asked]:
+        """Turn what was asked and decided into a registry and plans, written before their entry."""
+        before = self.ledger.registry(entry.registry)
+        coming = self._coming()
+        registry, plan = self.upcoming()
+        self._drain = coming.drain if coming.drain is not None else self._drain
+        drain = plan.drained if self._drain is None else self._drain
+        self._upcoming = None
         wanted, self._plan = self._plan, None
-        subscriptions, self._subscriptions = self._subscriptions, []
-        for change in changes:
-            registry, plan = change(registry, plan)
+        now = time.time()
+        done = Batch(
+            entry.batch, now, now - self._ended, reports, dict(entry.watermarks),
+            registry, self.ledger.plan(entry.plan), plan, drain, wanted,
+        )  # fmt: skip
+        self._ended = now
+        decided = None if self.controller is None else self.controller(done)
         number = entry.plan if entry.next_plan is None else entry.next_plan
-        if registry is not before:
+        if registry.version != before.version:
             number += 1
+            self._write_past(before, registry)
             self.ledger.write_registry(registry)
             self.ledger.write_plan(number, plan)
-        subscribing = tuple(
-            Subscribing(registry.queries[name].uid, rows, begin)
-            for name, rows, begin in subscriptions
-            if name in registry.queries
+        asked = border.Asked(
+            registry, number, None, coming.subscribing, entry.rollback, self._asks.end
         )
-        following = None if wanted is None else self._complete(wanted, plan, registry)
+        following = border.with_pins(wanted or decided, plan, registry)
+        following = self._complete(following, plan, registry)
+        if drain == (following or plan).drained:
+            self._drain = None
         if following is None:
-            return border.Asked(registry, number, subscribing=subscribing)
+            return done, asked
         self.ledger.write_plan(number + 1, following)
         crash_point("driver.plan")
-        if not moves(plan, following):
-            return border.Asked(registry, number + 1, subscribing=subscribing)
-        return border.Asked(registry, number, number + 1, subscribing)
+        if not moves_state(plan, following):
+            return done, replace(asked, plan=number + 1)
+        return done, replace(asked, next_plan=number + 1, rollback=number)
 
-    def _complete(self, wanted: Plan, plan: Plan, registry: Registry) -> Plan | None:
+    def _write_past(self, before: Registry, registry: Registry) -> None:
+        hosted = {query.uid for query in registry.queries.values()}
+        for query in before.queries.values():
+            if query.uid not in hosted:
+                self.ledger.write_past(query)
+
+    def _complete(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
         """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
+        if wanted is None:
+            return None
         try:
             return border.complete(wanted, plan, registry)
         except InputError as error:
             self.refused.append(str(error))
             return None
-
-    def _write_results(self, batch: int, reports: list[Report]) -> None:
-        index: dict[str, dict[str, list[Any]]] = {"results": {}, "poison": {}}
-        for report in reports:
-            for kind, parts in (("results", report.results), ("poison", report.poison)):
-                for name, (part, rows) in parts.items():
-                    index[kind].setdefault(name, []).append([*part, rows])
-        if index["results"] or index["poison"]:
-            self.store.write_record(f"results/index/{batch:012d}", index)

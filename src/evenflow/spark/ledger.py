@@ -14,8 +14,8 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable
 from evenflow.spark.bundle import Ref
-from evenflow.spark.registry import Registry
-from evenflow.spark.store import Store
+from evenflow.spark.registry import Hosted, Registry, query_of, query_record
+from evenflow.store import Store
 
 FORMAT = 1
 KEPT = 3
@@ -53,6 +53,7 @@ class Entry:
     """What holds in one batch.
 
     watermarks   stream -> microseconds; a stream that has shown no row yet is missing
+    rollback     the plan before the last one that moved something
     settled      those of the batch before
     states       worker -> the file that holds its state; a worker without state is missing
     due          worker -> query uid -> event time at which it has something to say
@@ -61,6 +62,7 @@ class Entry:
     subscribing  subscriptions that begin or end, in order
     quarantined  query uid -> why it no longer runs
     live         worker -> the files its state is made of
+    asked        how many asks the borders up to here have taken in
     late         query uid -> rows so far that came behind the watermark
     poison       stream -> rows so far that were set aside for their event time
     """
@@ -69,6 +71,7 @@ class Entry:
     registry: int
     plan: int
     next_plan: int | None = None
+    rollback: int | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
     settled: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[int, Ref] = field(default_factory=dict)
@@ -78,12 +81,13 @@ class Entry:
     subscribing: tuple[Subscribing, ...] = ()
     quarantined: Mapping[str, str] = field(default_factory=dict)
     live: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    asked: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
 
 
 class Ledger:
-    """Entries, plans and registries as files; what was read is kept, since it never changes."""
+    """Entries, plans and registries as files; what was read last is kept: it never changes."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -117,7 +121,8 @@ class Ledger:
     def plan(self, number: int) -> Plan:
         """Read a plan."""
         if number not in self._plans:
-            self._plans[number] = _plan(self.store.read_record(f"plans/{number:012d}"))
+            record = self.store.read_record(f"plans/{number:012d}")
+            _keep(self._plans, number, _plan(record))
         return self._plans[number]
 
     def write_plan(self, number: int, plan: Plan) -> None:
@@ -128,12 +133,24 @@ class Ledger:
         """Read a registry."""
         if version not in self._registries:
             record = self.store.read_record(f"registries/{version:012d}")
-            self._registries[version] = Registry.from_record(record)
+            _keep(self._registries, version, Registry.from_record(record))
         return self._registries[version]
 
     def write_registry(self, registry: Registry) -> None:
         """Write a registry under its version."""
         self.store.write_record(f"registries/{registry.version:012d}", registry.to_record())
+
+    def past(self, name: str) -> Hosted:
+        """Read a query that was cancelled: its results stay readable."""
+        return query_of(self.store.read_record(f"past/{name}"))
+
+    def past_names(self) -> list[str]:
+        """Name the queries that were cancelled."""
+        return self.store.names("past")
+
+    def write_past(self, query: Hosted) -> None:
+        """Write down a query that is cancelled."""
+        self.store.write_record(f"past/{query.name}", query_record(query))
 
     def forget(self, head: Entry) -> None:
         """Delete entries that no replay needs, and the plans and registries only they named."""
@@ -141,7 +158,9 @@ class Ledger:
         old = [_name(batch) for batch in self.batches() if batch <= head.batch - KEPT]
         first = self.entry(kept[0])
         for folder, oldest in (("plans", first.plan), ("registries", first.registry)):
-            old += [f"{folder}/{n}" for n in self.store.names(folder) if int(n) < oldest]
+            names = [name for name in self.store.names(folder) if int(name) < oldest]
+            keep = first.rollback if folder == "plans" else None
+            old += [f"{folder}/{name}" for name in names if int(name) != keep]
         self.store.delete(old)
 
 
@@ -151,7 +170,12 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         query: [[int(h) for h in table.hashes], [int(o) for o in table.owners]]
         for query, table in plan.tables.items()
     }
-    return {"workers": plan.workers, "placement": dict(plan.placement), "tables": tables}
+    return {
+        "workers": plan.workers,
+        "placement": dict(plan.placement),
+        "tables": tables,
+        "drained": sorted(plan.drained),
+    }
 
 
 def _plan(record: Any) -> Plan:
@@ -159,7 +183,7 @@ def _plan(record: Any) -> Plan:
         query: RoutingTable.of(np.array(hashes, dtype=np.uint64), owners)
         for query, (hashes, owners) in record["tables"].items()
     }
-    return Plan(record["workers"], record["placement"], tables)
+    return Plan(record["workers"], record["placement"], tables, frozenset(record["drained"]))
 
 
 def _entry(record: Any) -> Entry:
@@ -168,6 +192,7 @@ def _entry(record: Any) -> Entry:
         registry=record["registry"],
         plan=record["plan"],
         next_plan=record["next_plan"],
+        rollback=record["rollback"],
         watermarks=record["watermarks"],
         settled=record["settled"],
         states={int(slot): Ref(*state) for slot, state in record["states"].items()},
@@ -179,9 +204,17 @@ def _entry(record: Any) -> Entry:
         ),
         quarantined=record["quarantined"],
         live={int(slot): tuple(files) for slot, files in record["live"].items()},
+        asked=record["asked"],
         late=record["late"],
         poison=record["poison"],
     )
+
+
+def _keep(known: dict[int, Any], number: int, value: Any) -> None:
+    """Keep what was read, but not all that ever was: batches need the newest only."""
+    known[number] = value
+    while len(known) > 2 * KEPT:
+        known.pop(min(known))
 
 
 def _name(batch: int) -> str:

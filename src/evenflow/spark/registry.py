@@ -14,6 +14,7 @@ from evenflow.errors import InputError
 from evenflow.spark.bundle import Ref
 
 Keys = Mapping[str, tuple[str, ...]]
+Columns = tuple[str, ...] | Keys  # the same columns in all streams, or those of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Hosted:
 
     `keys` says by which columns the rows of each stream are split over the workers;
     None is a whole query, which lives on one worker. `inferred` is the key it could have.
+    `pin` is the worker that a whole query must run on, if there is one.
     """
 
     name: str
@@ -56,31 +58,29 @@ class Hosted:
     kind: str
     streams: tuple[str, ...]
     schema: pa.Schema
-    key: tuple[str, ...] | None = None
+    key: Columns | None = None
     keys: Keys | None = None
     inferred: Keys | None = None
     publish: bool = False
-    pinned: bool = False
+    pin: int | None = None
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Everything hosted in a batch; `past` are cancelled queries, whose results stay readable."""
+    """Everything hosted in a batch."""
 
     version: int = 0
     streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     queries: Mapping[str, Hosted] = field(default_factory=dict)
-    past: Mapping[str, Hosted] = field(default_factory=dict)
 
     def with_query(self, query: Hosted, stream: StreamSpec | None = None) -> "Registry":
         """Return the next version with one more query, and the stream it publishes."""
         streams = {**self.streams, query.name: stream} if stream else self.streams
         queries = {**self.queries, query.name: query}
-        past = {name: old for name, old in self.past.items() if name != query.name}
-        return replace(self, version=self.version + 1, streams=streams, queries=queries, past=past)
+        return replace(self, version=self.version + 1, streams=streams, queries=queries)
 
     def without_query(self, name: str) -> "Registry":
         """Return the next version without a query; refuse if others read what it publishes."""
@@ -94,8 +94,15 @@ class Registry:
             version=self.version + 1,
             streams={k: v for k, v in self.streams.items() if k != name or not v.derived},
             queries={k: v for k, v in self.queries.items() if k != name},
-            past={**self.past, name: self.queries[name]},
         )
+
+    def with_pin(self, name: str, worker: int | None) -> "Registry":
+        """Return the next version with a query pinned to a worker, or free to move."""
+        if name not in self.queries:
+            raise InputError(f"there is no query {name!r}; there are {listed(self.queries)}")
+        changed = replace(self.queries[name], pin=worker)
+        queries = {**self.queries, name: changed}
+        return replace(self, version=self.version + 1, queries=queries)
 
     def readers(self, stream: str) -> list[Hosted]:
         """Return the queries that read a stream, by name."""
@@ -111,8 +118,7 @@ class Registry:
                 for name, s in self.streams.items()
             },
             "tables": {name: [_text(t.schema), list(t.rows)] for name, t in self.tables.items()},
-            "queries": {name: _query_record(query) for name, query in self.queries.items()},
-            "past": {name: _query_record(query) for name, query in self.past.items()},
+            "queries": {name: query_record(query) for name, query in self.queries.items()},
         }
 
     @classmethod
@@ -126,9 +132,8 @@ class Registry:
             name: TableSpec(_schema(text), Ref(*ref))
             for name, (text, ref) in record["tables"].items()
         }
-        queries = {name: _query(value) for name, value in record["queries"].items()}
-        past = {name: _query(value) for name, value in record["past"].items()}
-        return cls(record["version"], streams, tables, queries, past)
+        queries = {name: query_of(value) for name, value in record["queries"].items()}
+        return cls(record["version"], streams, tables, queries)
 
 
 def listed(names: Any) -> str:
@@ -140,7 +145,8 @@ def listed(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _query_record(query: Hosted) -> dict[str, Any]:
+def query_record(query: Hosted) -> dict[str, Any]:
+    """Return a query as a JSON value."""
     return {
         "name": query.name,
         "uid": query.uid,
@@ -149,18 +155,19 @@ def _query_record(query: Hosted) -> dict[str, Any]:
         "kind": query.kind,
         "streams": list(query.streams),
         "schema": _text(query.schema),
-        "key": None if query.key is None else list(query.key),
+        "key": columns_record(query.key),
         "keys": _lists(query.keys),
         "inferred": _lists(query.inferred),
         "publish": query.publish,
-        "pinned": query.pinned,
+        "pin": query.pin,
         "parameters": None if query.parameters is None else _text(query.parameters),
         "subscription_key": query.subscription_key,
     }
 
 
-def _query(record: Any) -> Hosted:
-    key, parameters, by = record["key"], record["parameters"], record["subscription_key"]
+def query_of(record: Any) -> Hosted:
+    """Read back what `query_record` gave."""
+    parameters, by = record["parameters"], record["subscription_key"]
     return Hosted(
         name=record["name"],
         uid=record["uid"],
@@ -169,14 +176,24 @@ def _query(record: Any) -> Hosted:
         kind=record["kind"],
         streams=tuple(record["streams"]),
         schema=_schema(record["schema"]),
-        key=None if key is None else tuple(key),
+        key=columns_of(record["key"]),
         keys=_tuples(record["keys"]),
         inferred=_tuples(record["inferred"]),
         publish=record["publish"],
-        pinned=record["pinned"],
+        pin=record["pin"],
         parameters=None if parameters is None else _schema(parameters),
         subscription_key=None if by is None else tuple(by),
     )
+
+
+def columns_record(key: Columns | None) -> Any:
+    """Return a key as a JSON value."""
+    return _lists(key) if isinstance(key, Mapping) or key is None else list(key)
+
+
+def columns_of(record: Any) -> Columns | None:
+    """Read back what `columns_record` gave."""
+    return _tuples(record) if isinstance(record, dict) or record is None else tuple(record)
 
 
 def _lists(keys: Keys | None) -> dict[str, list[str]] | None:

@@ -5,8 +5,10 @@ there reads it, else the rows whose keys are routed to it. F(key) is the planner
 (`evenflow.model`), so what a plan says is what the router does.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +16,21 @@ import pyarrow.compute as pc
 
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.model.arrays import Workers
-from evenflow.spark.bundle import pack
+from evenflow.spark.bundle import Ref, pack
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.registry import Hosted, Registry, StreamSpec
+from evenflow.store import Store
 
 ENVELOPE = "slot int, kind string, name string, blob binary"
 NO_ENVELOPES = ("0 AS slot", "value AS kind", "value AS name", "CAST(value AS BINARY) AS blob")
-ROWS, POISON = "rows", "poison"
+# What an envelope holds: rows, where rows stand in a file, rows set aside.
+ROWS, FILED, POISON = "rows", "filed", "poison"
+CHUNKS = "chunks"
 _SCHEMA = pa.schema(
     [("slot", pa.int32()), ("kind", pa.string()), ("name", pa.string()), ("blob", pa.binary())]
 )
 _CHUNK_BYTES = 8 << 20
+_FILED_BYTES = 64 << 10
 # 1900-01-01 and 2200-01-01: a time outside is a mistake, and would stop the watermark for good.
 _EARLIEST_US, _LATEST_US = -2_208_988_800_000_000, 7_258_118_400_000_000
 
@@ -36,11 +42,12 @@ class Split:
     columns: tuple[str, ...]
     table: RoutingTable
     workers: int
+    drained: frozenset[int] = frozenset()
 
     def route(self, rows: pa.Table) -> Workers:
         """Return the worker of each row."""
         hashes = hash_keys(*(rows[column] for column in self.columns))
-        return self.table.route(hashes, self.workers)
+        return self.table.route(hashes, self.workers, self.drained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,9 @@ class Demand:
 
 def split_of(query: Hosted, stream: str, plan: Plan) -> Split:
     """Return how a keyed query's rows of a stream are split."""
-    if query.keys is None:
-        raise ValueError(f"{query.name} is not keyed")
-    return Split(query.keys[stream], plan.tables[query.name], plan.workers)
+    if query.inferred is None:
+        raise ValueError(f"{query.name} cannot be keyed")
+    return Split(query.inferred[stream], plan.tables[query.name], plan.workers, plan.drained)
 
 
 def demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> Demand:
@@ -69,7 +76,7 @@ def demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> Demand:
     for query in registry.readers(stream):
         if query.uid in entry.quarantined:
             continue
-        if query.keys is None:
+        if query.name in plan.placement:
             whole.add(plan.placement[query.name])
         else:
             split = split_of(query, stream, plan)
@@ -127,8 +134,15 @@ def route_source(
     need = demand(registry, ledger.plan(entry.plan), entry, stream)
     spec = registry.streams[stream]
     for chunk in _chunks(batches):
-        if need.whole or need.splits:
-            yield from _envelopes(stream, chunk.cast(spec.schema), spec, need)
+        if not (need.whole or need.splits):
+            continue
+        good, poison = set_aside(chunk.cast(spec.schema), spec)
+        if poison.num_rows:
+            yield _envelope([0], POISON, stream, pack(poison))
+        if need.whole and good.num_rows:
+            yield _to_all(ledger.store, sorted(need.whole), stream, pack(good), batch)
+        for slot, share in deal(good, need):
+            yield _envelope([slot], ROWS, stream, pack(share))
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -146,23 +160,28 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(gathered).combine_chunks()
 
 
-def _envelopes(
-    stream: str, rows: pa.Table, spec: StreamSpec, need: Demand
-) -> Iterator[pa.RecordBatch]:
-    good, poison = set_aside(rows, spec)
-    if poison.num_rows:
-        yield _envelope([0], POISON, stream, pack(poison))
-    if not good.num_rows:
-        return
-    whole = sorted(need.whole)
-    if whole:
-        yield _envelope(whole, ROWS, stream, pack(good))
-    for slot, share in deal(good, need):
-        yield _envelope([slot], ROWS, stream, pack(share))
+def _to_all(
+    store: Store, slots: list[int], stream: str, blob: pa.Buffer, batch: int
+) -> pa.RecordBatch:
+    """Send one blob to several workers: a large one is written once, and only named to each.
+
+    The file is named by its content, so a second attempt names the same.
+    """
+    if len(slots) == 1 or blob.size < _FILED_BYTES:
+        return _envelope(slots, ROWS, stream, blob)
+    file = f"{CHUNKS}/{batch:012d}-{blake2b(blob, digest_size=16).hexdigest()}"
+    store.write(file, [blob])
+    where = json.dumps(Ref(file, 0, blob.size)).encode()
+    return _envelope(slots, FILED, stream, pa.py_buffer(where))
 
 
 def _envelope(slots: list[int], kind: str, stream: str, blob: pa.Buffer) -> pa.RecordBatch:
     number = len(slots)
-    values = (slots, [kind] * number, [stream] * number, [blob.to_pybytes()] * number)
-    arrays = [pa.array(v, field.type) for v, field in zip(values, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    values = (slots, [kind] * number, [stream] * number)
+    arrays = [pa.array(v, field.type) for v, field in zip(values, _SCHEMA, strict=False)]
+    # One blob is not copied.
+    ends = pa.py_buffer(np.array([0, blob.size], np.int32))
+    blobs = pa.Array.from_buffers(pa.binary(), 1, [None, ends, blob])
+    if number > 1:
+        blobs = pa.concat_arrays([blobs] * number)
+    return pa.RecordBatch.from_arrays([*arrays, blobs], schema=_SCHEMA)

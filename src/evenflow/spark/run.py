@@ -1,8 +1,10 @@
 """A running flow: the handle to submit, cancel, move, read and stop."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,41 +12,50 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
-from evenflow.spark import border
-from evenflow.spark.driver import Batch, Driver
-from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.model import Decision, Outcome, Plan, Snapshot
+from evenflow.planning.joint import Balancing
+from evenflow.spark import declaring
+from evenflow.spark.asks import Cancel, Pin
+from evenflow.spark.balancer import Balancer, HotKey
+from evenflow.spark.batch import Batch
+from evenflow.spark.driver import Driver
+from evenflow.spark.measuring import Measuring
+from evenflow.spark.registry import Hosted, StreamSpec, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
-from evenflow.spark.submission import Key, Submission, columns, subscriptions
-from evenflow.spark.tasks import REPORT, Home, ReadParts, RouteSource, Work
+from evenflow.spark.submission import Submission
+from evenflow.spark.tasks import PLACES, REPORT, Home, ReadParts, RouteSource, Work
 from evenflow.spark.worker import Runtime
+from evenflow.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SETTINGS = {
-    # A chunk should be worth a blob, but not more than Arrow can hold.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
+    # Spark adds up the bytes of a batch anew for every row, which doubles the time of a row's way
+    # to Python, unless the limit is this one. Rows are bounded instead; the router gathers them.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # The plan is fixed by hand: one partition is one worker.
     "spark.sql.adaptive.enabled": "false",
 }
 
 
-class Run:
+class Run(declaring.Declares):
     """What `Flow.start` returns."""
 
     def __init__(
         self,
         spark: "SparkSession",
         driver: Driver,
+        balancer: Balancer,
         sources: Mapping[str, "DataFrame"],
         runtime: Callable[[], Runtime],
+        measuring: Measuring,
     ) -> None:
-        self._spark, self._driver = spark, driver
-        self._sources, self._runtime = sources, runtime
+        self._spark, self._driver, self._balancer = spark, driver, balancer
+        self._sources, self._runtime, self._measuring = sources, runtime, measuring
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -97,7 +108,7 @@ class Run:
             routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
             envelopes = envelopes.union(routed)
         dealt = envelopes.repartitionById(self._driver.workers, F.col("slot"))
-        return dealt.mapInArrow(Work(home, self._runtime), REPORT)
+        return dealt.mapInArrow(Work(home, self._runtime, self._measuring), REPORT)
 
     def _commit(self, frame: "DataFrame", batch: int) -> None:
         self._driver.commit(
@@ -118,6 +129,20 @@ class Run:
         self._query.awaitTermination()
         return True
 
+    def finish(self, timeout: float = 60.0) -> None:
+        """End at the next batch border, or when `timeout` seconds have passed."""
+        self._stopped.set()
+        begun, until = self.committed, time.monotonic() + timeout
+        while (
+            self._query is not None
+            and self._query.isActive
+            and self._query.status["isTriggerActive"]
+            and self.committed == begun
+            and time.monotonic() < until
+        ):
+            time.sleep(0.05)
+        self.stop()
+
     def stop(self) -> None:
         """End after the batch under way is given up; the next start replays it."""
         self._stopped.set()
@@ -136,60 +161,63 @@ class Run:
 
     # What takes effect at a batch border
 
-    def submit(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one more query from a batch border on; refused at once if it cannot run."""
-        return self._submit(Submission("query", name, sql, columns(key), publish, worker))
+    submit = declaring.query
+    submit_template = declaring.template
+    submit_operator = declaring.operator
+    subscribe = declaring.subscribe
 
-    def submit_template(
-        self,
-        name: str,
-        sql: str,
-        *,
-        key: Key | None = None,
-        publish: bool = False,
-        worker: int | None = None,
-    ) -> Hosted:
-        """Host one more template from a batch border on."""
-        return self._submit(Submission("template", name, sql, columns(key), publish, worker))
+    def _declared(self) -> Mapping[str, Hosted]:
+        return self._driver.upcoming()[0].queries
 
     def _submit(self, submission: Submission) -> Hosted:
         return self._driver.ask(submission).queries[submission.name]
 
-    def subscribe(self, name: str, rows: Any) -> None:
-        """Subscribe to a template from a batch border on; a known name takes the new parameters."""
-        self._driver.subscribe(name, subscriptions(self._template(name), rows), begin=True)
+    def _subscribe(self, name: str, rows: pa.Table) -> None:
+        self._driver.subscribe(name, rows, begin=True)
 
     def unsubscribe(self, name: str, names: Iterable[str]) -> None:
         """End subscriptions at a batch border; unknown names are ignored."""
-        self._template(name)
+        declaring.template_of(self, name)
         rows = pa.table({"subscription": pa.array(list(names), pa.string())})
         self._driver.subscribe(name, rows, begin=False)
 
-    def _template(self, name: str) -> Hosted:
-        queries = self._driver.upcoming()[0].queries
-        if name not in queries:
-            raise InputError(f"there is no template {name!r}; there are {listed(queries)}")
-        return queries[name]
-
     def cancel(self, name: str) -> None:
         """End a query at a batch border; its results so far stay readable under its name."""
+        self._driver.ask(Cancel(name))
 
-        def change(registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
-            return registry.without_query(name), border.remove(plan, name)
+    def pin(self, name: str, worker: int | None = None) -> None:
+        """Keep a whole query on a worker, the present one if none is given, from a border on."""
+        plan = self._driver.upcoming()[1]
+        if name not in plan.placement:
+            raise InputError(
+                f"{name!r} is not a whole query, so it cannot be pinned; "
+                f"whole ones are {listed(plan.placement)}"
+            )
+        pin = plan.placement[name] if worker is None else worker
+        if pin not in plan.active:
+            raise InputError(f"{name!r} cannot be pinned to worker {pin}; active are {plan.active}")
+        self._driver.ask(Pin(name, pin))
 
-        self._driver.ask(change)
+    def unpin(self, name: str) -> None:
+        """Let a pinned query be moved again, from a border on."""
+        self._driver.ask(Pin(name, None))
+
+    def drain(self, worker: int) -> None:
+        """Empty a worker: from the next border but one it has no query, no key and no state."""
+        self._driver.ask_drain(worker, drain=True)
+
+    def activate(self, worker: int) -> None:
+        """Use a drained worker again."""
+        self._driver.ask_drain(worker, drain=False)
+
+    def rollback(self) -> None:
+        """Go back to the plan before the last moves, as far as it still fits what is hosted."""
+        self._driver.ask_back()
 
     def apply(self, plan: Plan) -> None:
-        """Follow a plan: state moves at batch borders; what the plan leaves out stays."""
-        self._driver.ask_plan(plan)
+        """Follow a plan: state moves at batch borders; what it leaves out stays, drained or not."""
+        drained = self._driver.upcoming()[1].drained
+        self._driver.ask_plan(replace(plan, drained=drained))
 
     # What can be seen
 
@@ -200,6 +228,11 @@ class Run:
         return self._driver.ledger.registry(head.registry).queries
 
     @property
+    def streams(self) -> Mapping[str, StreamSpec]:
+        """The sources, and the streams that queries publish."""
+        return self._driver.ledger.registry(self._driver.head().registry).streams
+
+    @property
     def plan(self) -> Plan:
         """The plan of the next batch."""
         return self._driver.ledger.plan(self._driver.head().plan)
@@ -208,6 +241,39 @@ class Run:
     def batches(self) -> tuple[Batch, ...]:
         """Statistics of the last batches of this run."""
         return tuple(self._driver.history)
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """What was observed in the last batches; older ones are in the checkpoint's history."""
+        return tuple(self._balancer.snapshots)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What was decided at the last borders, and why."""
+        return tuple(self._balancer.decisions)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What the decisions that moved something have brought."""
+        return tuple(self._balancer.outcomes)
+
+    def hot_keys(self, name: str, count: int = 20) -> list[HotKey]:
+        """Return the heaviest keys of a keyed query, each with its share and its worker."""
+        return self._balancer.hot_keys(name, count)
+
+    @property
+    def balancing(self) -> Balancing:
+        """How it is balanced; set it to balance otherwise from the next border on."""
+        return self._balancer.config
+
+    @balancing.setter
+    def balancing(self, config: Balancing) -> None:
+        self._balancer.config = config
+
+    @property
+    def restless(self) -> bool:
+        """Whether there is something to do even if no more rows arrive."""
+        return self._driver.restless()
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -232,13 +298,27 @@ class Run:
         """Watermark of each stream in microseconds."""
         return self._driver.head().watermarks
 
-    def results(self, name: str) -> "DataFrame":
-        """Return everything committed of a query so far, each batch once."""
-        registry = self._driver.ledger.registry(self._driver.head().registry)
-        known = {**registry.past, **registry.queries}
-        if name not in known:
-            raise InputError(f"there is no query {name!r}; there are {listed(known)}")
-        return self._parts("results", known[name].uid, known[name].schema)
+    @property
+    def committed(self) -> int:
+        """How many batches of the checkpoint are committed: the number of the next one."""
+        return self._driver.head().batch
+
+    @property
+    def checkpoint(self) -> Store:
+        """The files of this flow."""
+        return self._driver.store
+
+    def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
+        """Return everything committed of a query so far, each batch once.
+
+        `first` leaves earlier batches out; `batch` names a further column with their numbers.
+        """
+        query, past = self.queries.get(name), self._driver.ledger.past_names()
+        if query is None and name not in past:
+            known = listed({*past, *self.queries})
+            raise InputError(f"there is no query {name!r}; there are {known}")
+        query = query or self._driver.ledger.past(name)
+        return self._parts("results", query.uid, query.schema, first, batch)
 
     def poison(self, stream: str) -> "DataFrame":
         """Return the rows of a stream that were set aside for a missing or absurd event time."""
@@ -248,10 +328,14 @@ class Run:
             raise InputError(f"there is no stream {stream!r}; there are {listed(streams)}")
         return self._parts("poison", stream, streams[stream].schema)
 
-    def _parts(self, kind: str, name: str, schema: "pa.Schema") -> "DataFrame":
-        places: list[Any] = self._driver.committed(kind, name)
-        found = self._spark.createDataFrame(places, "file string, offset long, length long")
-        return found.mapInArrow(ReadParts(self._driver.store.uri), from_arrow_schema(schema))
+    def _parts(
+        self, kind: str, name: str, schema: pa.Schema, first: int = 0, batch: str | None = None
+    ) -> "DataFrame":
+        places: list[Any] = self._driver.committed(kind, name, first)
+        found = self._spark.createDataFrame(places, PLACES)
+        shape = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
+        reading = ReadParts(self._driver.store.uri, batch)
+        return found.mapInArrow(reading, from_arrow_schema(shape))
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark import border
 from evenflow.spark.programs import Compiled, compiled
-from evenflow.spark.registry import Hosted, Registry, StreamSpec, listed
-from evenflow.spark.values import check_name
+from evenflow.spark.registry import Columns, Hosted, Registry, StreamSpec, listed
+from evenflow.words import check_name
 
-Key = str | list[str] | tuple[str, ...]
+Names = str | list[str] | tuple[str, ...]
+Key = Names | Mapping[str, Names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Submission:
     form: str
     name: str
     text: str
-    key: tuple[str, ...] | None = None
+    key: Columns | None = None
     publish: bool = False
     worker: int | None = None
     over: tuple[str, ...] = ()
@@ -47,8 +48,8 @@ class Submission:
 
     def same_as(self, query: Hosted) -> bool:
         """Tell whether a hosted query was asked for with the same words."""
-        mine = (self.form, self.text, self.key, self.publish)
-        return mine == (query.form, query.text, query.key, query.publish)
+        mine = (self.form, self.text, self.key, self.publish, self.over or query.streams)
+        return mine == (query.form, query.text, query.key, query.publish, query.streams)
 
     def _hosted(self, program: Compiled, registry: Registry) -> Hosted:
         return Hosted(
@@ -63,7 +64,7 @@ class Submission:
             keys=program.key if self.key is not None else None,
             inferred=program.key,
             publish=self.publish,
-            pinned=self.worker is not None,
+            pin=self.worker,
             parameters=program.parameters,
             subscription_key=program.subscription_key if self.key is not None else None,
         )
@@ -77,11 +78,17 @@ class Submission:
         return StreamSpec(program.schema, program.time, program.lag_us, derived=True)
 
 
-def columns(key: Key | None) -> tuple[str, ...] | None:
-    """Return a key as a tuple of columns."""
+def columns(key: Key | None) -> Columns | None:
+    """Return a key as tuples of columns: one for all streams, or one for each by name."""
     if key is None:
         return None
-    found = (key,) if isinstance(key, str) else tuple(key)
+    if isinstance(key, Mapping):
+        return {stream: _tuple(names) for stream, names in sorted(key.items())}
+    return _tuple(key)
+
+
+def _tuple(names: Names) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
     if not found:
         raise InputError("a key needs at least one column, got none")
     return found

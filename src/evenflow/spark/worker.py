@@ -4,6 +4,7 @@ The ledger entry of the batch decides everything, so that a second attempt does 
 that fails is left out and reported; the others go on.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -15,14 +16,16 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model import Move, Plan, moves
+from evenflow.model import EVERYWHERE, Move, Plan, moves
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
+from evenflow.spark.counting import count_keys
 from evenflow.spark.crash import crash_point
 from evenflow.spark.culprit import Care
 from evenflow.spark.ledger import Derived, Entry, HandOff, Ledger, Subscribing
+from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.registry import Hosted, Registry
 from evenflow.spark.report import QueryStats, Report
-from evenflow.spark.router import POISON, Split, deal, demand, split_of, times_us
+from evenflow.spark.router import FILED, POISON, Split, deal, demand, split_of, times_us
 from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
 
 NO_WATERMARK = -(1 << 62)
@@ -55,19 +58,30 @@ class Process:
         self.runtime = runtime
         self.states: dict[int, SlotState] = {}
 
-    def run(self, slot: int, batch: int, envelopes: Iterable[Envelope], attempt: int = 0) -> Report:
+    def run(
+        self,
+        slot: int,
+        batch: int,
+        envelopes: Iterable[Envelope],
+        attempt: int = 0,
+        measuring: Measuring = Measuring(),  # noqa: B008 - frozen
+    ) -> Report:
         """Run one worker's batch."""
         began = time.thread_time()
         care = Care(self.ledger.store, slot, batch, attempt)
-        work = _Batch(self, slot, self.ledger.entry(batch), care)
+        work = _Batch(self, slot, self.ledger.entry(batch), care, measuring)
         report = work.run(list(envelopes))
         report.cpu_seconds = time.thread_time() - began
+        emulate(report, measuring.emulated_cost)
         return report
 
 
 class _Batch:
-    def __init__(self, process: Process, slot: int, entry: Entry, care: Care) -> None:
+    def __init__(
+        self, process: Process, slot: int, entry: Entry, care: Care, measuring: Measuring
+    ) -> None:
         self.process, self.slot, self.entry, self.care = process, slot, entry, care
+        self.measuring = measuring
         self.ledger, self.store = process.ledger, process.ledger.store
         self.registry = self.ledger.registry(entry.registry)
         self.plan = self.ledger.plan(entry.plan)
@@ -116,7 +130,7 @@ class _Batch:
     def _hosted(self) -> Iterator[Hosted]:
         for name in sorted(self.registry.queries):
             query = self.registry.queries[name]
-            here = query.keys is not None or self.plan.placement[name] == self.slot
+            here = self.plan.placement.get(name, self.slot) == self.slot
             if here and query.uid not in self.entry.quarantined:
                 yield query
 
@@ -167,21 +181,30 @@ class _Batch:
 
     def _unpack(self, envelopes: list[Envelope], derived: list[Derived]) -> dict[str, pa.Table]:
         """Put the blobs of each stream together, in an order that does not depend on arrival."""
-        blobs: dict[str, list[bytes]] = {}
-        for envelope in envelopes:
+        parts: dict[str, list[pa.Table]] = {}
+        poison: dict[str, list[pa.Table]] = {}
+        for envelope in sorted(envelopes, key=lambda e: (e.stream, e.kind, e.blob)):
+            blob = self._blob(envelope)
             if envelope.kind == POISON:
-                self._poison(envelope)
-            else:
-                blobs.setdefault(envelope.stream, []).append(envelope.blob)
-                shipped = self.report.shipped
-                shipped[envelope.stream] = shipped.get(envelope.stream, 0) + len(envelope.blob)
+                poison.setdefault(envelope.stream, []).append(unpack(blob))
+                continue
+            parts.setdefault(envelope.stream, []).append(unpack(blob))
+            shipped = self.report.shipped
+            shipped[envelope.stream] = shipped.get(envelope.stream, 0) + blob.size
+        for stream, tables in poison.items():
+            aside = pa.concat_tables(tables)
+            self.report.poison[stream] = (self.result_file.add(pack(aside)), aside.num_rows)
         inbox = {}
-        for stream, parts in sorted(blobs.items()):
-            rows = pa.concat_tables([unpack(part) for part in sorted(parts)])
-            inbox[stream] = rows
+        for stream, tables in parts.items():
+            inbox[stream] = rows = pa.concat_tables(tables)
             latest = pc.max(times_us(rows, self.registry.streams[stream])).as_py()
             self.report.seen_us[stream] = latest
         return inbox | self._derived(derived)
+
+    def _blob(self, envelope: Envelope) -> pa.Buffer:
+        if envelope.kind == FILED:
+            return read_part(self.store, Ref(*json.loads(envelope.blob)))
+        return pa.py_buffer(envelope.blob)
 
     def _derived(self, derived: list[Derived]) -> dict[str, pa.Table]:
         parts: dict[str, list[pa.Table]] = {}
@@ -192,10 +215,6 @@ class _Batch:
                 shipped = self.report.shipped
                 shipped[stream] = shipped.get(stream, 0) + one.rows.length
         return {stream: pa.concat_tables(tables) for stream, tables in sorted(parts.items())}
-
-    def _poison(self, envelope: Envelope) -> None:
-        rows = unpack(envelope.blob)
-        self.report.poison[envelope.stream] = (self.result_file.add(pack(rows)), rows.num_rows)
 
     def _step(self, query: Hosted, inbox: dict[str, pa.Table]) -> None:
         rows = {stream: self._share(query, stream, inbox) for stream in query.streams}
@@ -211,14 +230,29 @@ class _Batch:
         task = self._task(query.uid)
         output = task.step(rows, mark)
         late = {stream: count for stream, count in output.late.items() if count}
-        self.report.queries[query.uid] = QueryStats(
-            number, output.rows.num_rows, time.thread_time() - began, task.state_bytes, late
-        )
-        if output.rows.num_rows:
+        made = output.rows.num_rows
+        if made:
             part = self.result_file.add(pack(output.rows, compress=True))
-            self.report.results[query.uid] = (part, output.rows.num_rows)
+            self.report.results[query.uid] = (part, made)
             if query.publish:
                 self._publish(query, output.rows, part)
+        stats = QueryStats(
+            number, made, time.thread_time() - began, task.state_bytes, late, float(made)
+        )
+        self.report.queries[query.uid] = stats
+        self._count(query, task, rows, stats)
+
+    def _count(
+        self, query: Hosted, task: Task, rows: dict[str, pa.Table], stats: QueryStats
+    ) -> None:
+        """Tell what the keys of a keyed query took."""
+        table = self.plan.tables.get(query.name)
+        if table is None or query.inferred is None or not self.measuring.keys:
+            return
+        mine = table.hashes[table.owners == self.slot]
+        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, mine)
+        self.report.keys[query.uid] = counts
+        stats.made = counts.total_made
 
     def _publish(self, query: Hosted, rows: pa.Table, part: Ref) -> None:
         """Address derived rows by the plan of the next batch, which is known by now."""
@@ -236,7 +270,7 @@ class _Batch:
         rows = inbox.get(stream)
         if rows is None:
             return self.registry.streams[stream].schema.empty_table()
-        if query.keys is None:
+        if query.name in self.plan.placement:
             return rows
         need = demand(self.registry, self.plan, self.entry, stream)
         if need.exact(self.slot):
@@ -257,29 +291,28 @@ class _Batch:
         if not change.begin:
             return
         if query.subscription_key is not None:
-            table = self.plan.tables[query.name]
-            split = Split(query.subscription_key, table, self.plan.workers)
+            table, drained = self.plan.tables[query.name], self.plan.drained
+            split = Split(query.subscription_key, table, self.plan.workers, drained)
             rows = rows.filter(pa.array(split.route(rows) == self.slot))
         task.subscribe(rows)
 
     def _release(self, query: Hosted, target: int) -> None:
         if query.uid not in self.state.tasks or self.entry.next_plan is None:
             return
-        if query.keys is None:
+        following = self.ledger.plan(self.entry.next_plan)
+        if query.name in following.placement:
             blob = self.state.tasks[query.uid].task.release_all()
             self.state.drop(query.uid)
             self.changed.discard(query.uid)
         else:
-            following = self.ledger.plan(self.entry.next_plan)
-            table = following.tables[query.name]
             task = self._task(query.uid)
-            blob = task.release(lambda h: table.route(h, following.workers) == target)
+            blob = task.release(lambda h: following.route(query.name, h) == target)
         if blob is not None:
             self.report.handoffs.append((query.uid, target, self.exchange_file.add(blob)))
 
     def _save(self) -> None:
         for uid in sorted(self.changed):
-            self._attempt(uid, partial(self.state.save_task, uid, self.state_file))
+            self._attempt(uid, partial(self._save_task, uid))
         self.state.save_index(self.state_file)
         crash_point("worker.before_write")
         for bundle in (self.state_file, self.result_file, self.exchange_file):
@@ -294,6 +327,12 @@ class _Batch:
             if kept.task.next_due_us is not None
         }
         self.process.states[self.slot] = self.state
+
+    def _save_task(self, uid: str) -> None:
+        began = time.thread_time()
+        self.state.save_task(uid, self.state_file)
+        if uid in self.report.queries:
+            self.report.queries[uid].cpu_seconds += time.thread_time() - began
 
     # One query's failure is only its own
 
@@ -311,6 +350,7 @@ class _Batch:
     def _failed(self, uid: str, error: Exception) -> None:
         self.report.failed[uid] = f"{type(error).__name__}: {error}"
         self.report.results.pop(uid, None)
+        self.report.keys.pop(uid, None)
         self.report.published = [sent for sent in self.report.published if sent[0] != uid]
         self.state.drop(uid)
         self.changed.discard(uid)
@@ -323,5 +363,13 @@ def watermark(query: Hosted, entry: Entry) -> int:
 
 def leaving(before: Plan, after: Plan, slot: int) -> list[Move]:
     """Return one move for each query and worker that something goes to from this worker."""
-    found = {(move.query, move.after) for move in moves(before, after) if move.before == slot}
+    found: set[tuple[str, int]] = set()
+    everyone = [worker for worker in after.active if worker != slot]
+    for move in moves(before, after):
+        if move.before in (slot, EVERYWHERE) and move.after != slot:
+            targets = everyone if move.after == EVERYWHERE else [move.after]
+            found.update((move.query, target) for target in targets)
+    if before.drained != after.drained:  # then the hash moves keys that no table names
+        shared = before.tables.keys() & after.tables.keys()
+        found.update((query, target) for query in shared for target in everyone)
     return [Move(query, slot, target) for query, target in sorted(found)]

@@ -55,7 +55,7 @@ def compact_at(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPlan:
     if settled(keys, config, aim):
         return close(keys, config, keys.owner, aim)
     records, record_of = group(keys, aim, degree)
-    parts = _mixed(records, config, keys.workers, aim.mean + MARGIN * (aim.limit - aim.mean))
+    parts = mixed_records(records, config, keys.workers, aim.mean + MARGIN * (aim.limit - aim.mean))
     owner = expand(keys, records, record_of, parts, config)
     if not aim.kept(keys.loads(owner)):
         owner = relieve(keys, owner, gamma(keys.cost, keys.state, config.beta), aim)
@@ -82,7 +82,7 @@ def group(keys: KeyLoads, aim: Bound, degree: int) -> tuple[Records, Workers]:
     return records, record_of
 
 
-def _mixed(
+def mixed_records(
     records: Records, config: KeyConfig, workers: int, limit: float
 ) -> tuple[Indices, Workers]:
     """Return Mixed's parts: for each key that is put down, its record and its worker."""

@@ -48,6 +48,18 @@ class Stream:
         moments: Floats = np.interp(marks, self.expected, self.moments)
         return moments
 
+    def then(self, other: "Stream", moment: float) -> "Stream":
+        """Return this stream up to a moment, and from there on the other one.
+
+        >>> slow = Stream(np.array([0.0, 4.0]), np.array([0.0, 4.0]), regular=True)
+        >>> slow.then(slow.scaled(3.0), 2.0).sent(np.array([1.0, 2.0, 3.0])).tolist()
+        [1.0, 2.0, 5.0]
+        """
+        at = np.unique(np.concatenate([self.moments, other.moments, [moment]]))
+        before = self.sent(np.minimum(at, moment))
+        after = other.sent(np.maximum(at, moment)) - other.sent(np.array([moment]))
+        return Stream(at, before + after, self.regular)
+
     def scaled(self, factor: float) -> "Stream":
         """Return the stream with all rates multiplied."""
         return Stream(self.moments, self.expected * factor, self.regular)

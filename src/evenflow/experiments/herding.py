@@ -1,0 +1,108 @@
+"""What the experiments of herding-small-queries (MSR-TR-2015-26) share.
+
+Section 6.1's parameters throughout: 100 workers, relative slack 0.05, absolute slack 10, source
+popularity beta 2, two sources a query. `paper` has its 100,000 queries and 10 runs; `small` has
+20,000 and 2 on the same 100 workers.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from evenflow.experiments.experiment import Point, Row, Scale
+from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries import (
+    ONLINE,
+    Fleet,
+    Placement,
+    Problem,
+    assess,
+    place_all,
+    plan_queries,
+)
+from evenflow.simulation.subscriptions import random_subscriptions
+
+PAPER = "Herding “small” streaming queries (MSR-TR-2015-26)"
+WORKERS = 100
+BETA = 2.0
+SOURCES_PER_QUERY = 2
+QUERIES: dict[Scale, int] = {"small": 20_000, "paper": 100_000}
+SEEDS: dict[Scale, range] = {"small": range(2), "paper": range(10)}
+BETAS: dict[Scale, tuple[float, ...]] = {
+    "small": (1.0, 1.25, 1.5, 2.0, 3.0),
+    "paper": (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0),
+}
+WIDTHS: dict[Scale, tuple[int, ...]] = {"small": (1, 2, 3, 5, 10), "paper": tuple(range(1, 11))}
+"""Sources per query."""
+FACTOR = "replication factor"
+POPULARITY = "exponent of source popularity"
+REPAIR_SHARE = 20  # repair may move one query of so many
+
+
+def seed_of(point: Point) -> int:
+    """Return the seed of a point: those below 100 were looked at while the planners were made."""
+    return 100 + int(point["seed"])
+
+
+def drawn(point: Point) -> Subscriptions:
+    """Draw the queries of a point: the same for all algorithms of one configuration and seed."""
+    rng = np.random.default_rng(seed_of(point))
+    return random_subscriptions(
+        int(point["queries"]), float(point["beta"]), int(point["sources_per_query"]), rng
+    )
+
+
+def place(subscriptions: Subscriptions, fleet: Fleet, algorithm: str, seed: int) -> Placement:
+    """Place all queries; repair mends what herd did, with moves of 5 % of the queries."""
+    problem, rng = Problem.of(subscriptions, fleet), np.random.default_rng(seed)
+    if algorithm != "repair":
+        return plan_queries(problem, algorithm, rng)
+    arrived = place_all(ONLINE["herd"](problem, rng), problem)
+    running = Problem.of(subscriptions, fleet, current=arrived.workers)
+    return plan_queries(running, "repair", rng, max_moves=len(subscriptions) // REPAIR_SHARE)
+
+
+def measured(subscriptions: Subscriptions, point: Point) -> list[Row]:
+    """Place the queries and report section 6.1's measure, balance and the least traffic."""
+    fleet, algorithm = Fleet.of(int(point["workers"])), str(point["algorithm"])
+    placement = place(subscriptions, fleet, algorithm, seed_of(point))
+    online = algorithm in ONLINE or algorithm == "repair"
+    figures = assess(Problem.of(subscriptions, fleet), placement, online=online)
+    return [
+        {
+            "replication_factor": figures.replication_factor,
+            "max_over_mean_load": figures.max_over_mean_load,
+            "lower_bound": figures.lower_bound * figures.replication_factor / figures.traffic,
+            "sources": len(subscriptions.rates),
+        }
+    ]
+
+
+def run(point: Point) -> list[Row]:
+    """Place the queries of a point by its algorithm."""
+    return measured(drawn(point), point)
+
+
+def sweep(
+    scale: Scale, algorithms: tuple[str, ...], keep: Callable[[Point], bool] = lambda point: True
+) -> list[Point]:
+    """Return figures 4 and 5's grid: beta at two sources a query, and sources at beta 2."""
+    cases: list[tuple[str, float, int]] = [
+        *(("popularity", beta, SOURCES_PER_QUERY) for beta in BETAS[scale]),
+        *(("sources", BETA, width) for width in WIDTHS[scale]),
+    ]
+    points: list[Point] = [
+        {
+            "panel": panel,
+            "beta": beta,
+            "sources_per_query": sources_per_query,
+            "queries": QUERIES[scale],
+            "workers": WORKERS,
+            "algorithm": algorithm,
+            "seed": seed,
+        }
+        for panel, beta, sources_per_query in cases
+        for algorithm in algorithms
+        for seed in SEEDS[scale]
+    ]
+    return [point for point in points if keep(point)]

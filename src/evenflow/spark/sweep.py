@@ -1,0 +1,116 @@
+"""Experiments swept on Spark: a DataFrame of points in, a DataFrame of results out.
+
+Points go out in chunks, a job each and a task for each point. Twice as many points as the cluster
+has cores are under way at any time, so that no core waits for the longest point of a chunk, and
+every chunk is handed back as soon as it is done: whoever keeps it loses only what was under way.
+Points of live experiments run streams of their own: they follow one by one, on the driver.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from evenflow.errors import InputError
+from evenflow.experiments import EXPERIMENTS
+from evenflow.experiments.experiment import Experiment, Outcome, measure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POINTS = pa.schema({"experiment": pa.string(), "point": pa.string()})
+RESULT = "experiment string, point string, rows string, cpu_seconds double, error string"
+JOBS = 32  # at most, at a time
+
+Work = tuple[str, str]  # the id of an experiment, and the name of a point
+
+
+class Measure:
+    """mapInArrow over points."""
+
+    def __init__(self, find: Callable[[str], Experiment]) -> None:
+        self.find = find
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Measure the points of one partition, one by one."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                outcome = measure(self.find(row["experiment"]), row["point"])
+                yield pa.RecordBatch.from_pylist([asdict(outcome)])
+
+
+def sweep(
+    spark: "SparkSession",
+    work: Sequence[Work],
+    keep: Callable[[list[Outcome]], None],
+    find: Callable[[str], Experiment] = EXPERIMENTS.__getitem__,
+) -> None:
+    """Measure all points; `keep` is called with each chunk that is done, on this thread."""
+    _spread(spark, [item for item in work if not find(item[0]).live], keep, find)
+    for id_, point in work:
+        if find(id_).live:
+            keep([measure(find(id_), point)])
+
+
+def _spread(
+    spark: "SparkSession",
+    work: Sequence[Work],
+    keep: Callable[[list[Outcome]], None],
+    find: Callable[[str], Experiment],
+) -> None:
+    """Measure points as Spark tasks."""
+    cores = spark.sparkContext.defaultParallelism
+    jobs = min(2 * cores, JOBS)
+    size = max(2 * cores // jobs, 1)
+    chunks = (work[at : at + size] for at in range(0, len(work), size))
+    pending: set[Future[list[Outcome]]] = set()
+    with ThreadPoolExecutor(jobs, thread_name_prefix="evenflow-sweep") as threads:
+        try:
+            while True:
+                for chunk in chunks:
+                    pending.add(threads.submit(_measured, spark, chunk, find))
+                    if len(pending) == jobs:
+                        break
+                if not pending:
+                    return
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in done:
+                    keep(future.result())
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            spark.sparkContext.cancelAllJobs()
+            raise
+
+
+def _measured(
+    spark: "SparkSession", chunk: Sequence[Work], find: Callable[[str], Experiment]
+) -> list[Outcome]:
+    rows = [dict(zip(POINTS.names, item, strict=True)) for item in chunk]
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, POINTS))
+    found = frame.mapInArrow(Measure(find), RESULT).collect()
+    return [Outcome(**row.asDict()) for row in found]
+
+
+def session(master: str) -> "SparkSession":
+    """Start Spark for a sweep."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.app.name": "evenflow reproduce",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    try:
+        return SparkSession.builder.master(master).config(map=settings).getOrCreate()
+    except (PySparkException, RuntimeError, ValueError) as error:
+        raise InputError(f"--master {master}: Spark does not start ({error})") from error
