@@ -111,6 +111,11 @@ class History:
         self._store.delete(part.name for part in parts)
 
 
+def has_history(store: Store) -> bool:
+    """Tell whether anything was recorded beside a checkpoint."""
+    return bool(_parts(store, "batches")[0])
+
+
 def read_history(
     checkpoint: str, last: int | None = None
 ) -> tuple[list[Snapshot], list[Decision], list[Outcome]]:

@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
+from evenflow.spark.batch import Batch
 from evenflow.spark.border import promotable
 from evenflow.spark.counting import KeyCounts
 from evenflow.spark.fitting import Fits
 from evenflow.spark.registry import Hosted
 from evenflow.spark.report import Report
-
-if TYPE_CHECKING:
-    from evenflow.spark.driver import Batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +29,7 @@ class Memory:
     keys: Mapping[str, KeyStats] = field(default_factory=dict)
 
 
-def observe(done: "Batch", memory: Memory) -> tuple[Snapshot, Memory]:
+def observe(done: Batch, memory: Memory) -> tuple[Snapshot, Memory]:
     """Return a batch's snapshot, and what to remember for the next one."""
     hosted = sorted(done.registry.queries.values(), key=_age)
     uids = tuple(query.uid for query in hosted)
@@ -163,7 +160,7 @@ def _still(memory: Memory, uids: tuple[str, ...]) -> dict[str, KeyStats]:
     return {uid: found for uid, found in memory.keys.items() if uid in hosted}
 
 
-def _snapshot(done: "Batch", queries: Mapping[str, QueryLoad]) -> Snapshot:
+def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     shipped: dict[str, Floats] = {}
     seconds = np.zeros(done.plan.workers)
     for report in done.reports:

@@ -1,5 +1,0 @@
-"""Where `Store` used to be."""
-
-from evenflow.store import Store
-
-__all__ = ["Store"]
