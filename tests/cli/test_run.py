@@ -16,7 +16,7 @@ from evenflow.cli.view import panel, sentence
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark.bundle import Ref
-from evenflow.spark.driver import Batch
+from evenflow.spark.batch import Batch
 from evenflow.spark.progress import Progress
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import QueryStats, Report

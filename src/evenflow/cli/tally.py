@@ -10,7 +10,7 @@ from evenflow.model import imbalance
 
 if TYPE_CHECKING:
     from evenflow.model.arrays import Floats
-    from evenflow.spark.driver import Batch
+    from evenflow.spark.batch import Batch
     from evenflow.spark.progress import Progress
 
 
