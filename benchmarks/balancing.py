@@ -1,13 +1,14 @@
 """What live balancing costs and brings: `python -m benchmarks.balancing [measuring]`.
 
 measuring   the same batches with and without statistics of keys, in turns in one session: time of a
-            batch, CPU of the workers, and how well rows explain the CPU that workers measured
+            batch, CPU of all processes and of the workers' own work, the least of each; and how far
+            the load that rows explain is from the CPU that each worker measured
 """
 
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,12 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-import evenflow
 from benchmarks.common import Rows, main, tell
-from benchmarks.runtime import BEGIN, SECOND, batch_ms, reading, session, trades, write, zipf
-from evenflow.history import History
-from evenflow.spark.observe import Memory, observe
-from evenflow.store import Store
+from benchmarks.processes import cpu_seconds
+from benchmarks.runtime import BEGIN, SECOND, trades, zipf
+from benchmarks.streaming import session, write
+from evenflow import Flow
+from evenflow.model import Snapshot
 
 WORKERS = 8
 COLD = 2
@@ -67,44 +68,34 @@ def measuring() -> Rows:
 
 
 def _run(spark: SparkSession, where: Path, source: Path, sql: str, measure: bool) -> dict[str, Any]:
-    flow = evenflow.Flow(spark, workers=WORKERS, checkpoint=str(where))
-    flow.source("trades", reading(spark, source), time="ts", watermark="0 seconds")
+    schema = spark.read.parquet(str(source)).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+    flow = Flow(spark, workers=WORKERS, checkpoint=str(where))
+    flow.source("trades", frame, time="ts", watermark="0 seconds")
     flow.query("q", sql, key="symbol")
-    errors: list[float] = []
-    run = flow.start(
-        available_now=True, measure=measure, controller=_record(where, errors, measure)
-    )
-    query = run._query
+    began = cpu_seconds()
+    run = flow.start(available_now=True, measure=measure)
     run.await_termination()
-    if run.quarantined or query is None:
+    if run.quarantined:
         raise RuntimeError(f"a query failed: {run.quarantined}")
-    warm = [b for b in run.batches if sum(s.rows_in for r in b.reports for s in r.queries.values())]
-    seconds = [sum(r.cpu_seconds for r in batch.reports) for batch in warm[COLD:]]
+    seen = [s for s in run.snapshots if s.queries["q"].rows_in.any()][COLD:]
+    reports = [report for batch in run.batches for report in batch.reports]
     return {
         "measure": measure,
-        "batch_ms": batch_ms(query.recentProgress, COLD)["batch_ms"],
-        "worker_cpu_ms": 1000 * statistics.median(seconds),
-        "errors": errors,
-        "report_kb": max(len(r.to_json()) for b in warm for r in b.reports) / 1000,
+        "batch_ms": 1000 * statistics.median(s.seconds for s in seen),
+        "cpu_seconds": cpu_seconds() - began,
+        "worker_cpu_ms": 1000 * statistics.median(s.worker_seconds.sum() for s in seen),
+        "errors": [error for snapshot in seen for error in _errors(snapshot)],
+        "report_kb": max(len(report.to_json()) for report in reports) / 1000,
     }
 
 
-def _record(
-    where: Path, errors: list[float], measure: bool
-) -> Callable[[evenflow.spark.driver.Batch], None] | None:
-    """Do at every border what balancing does before it decides: observe and record."""
-    if not measure:
-        return None
-    history, memory = History(Store(str(where))), [Memory()]
-
-    def look(batch: evenflow.spark.driver.Batch) -> None:
-        snapshot, memory[0] = observe(batch, memory[0])
-        history.append(snapshot)
-        query = snapshot.queries["q"]
-        if snapshot.batch > COLD and query.rows_in.any():
-            errors.extend(np.abs(query.load / query.cpu_seconds - 1).tolist())
-
-    return look
+def _errors(snapshot: Snapshot) -> list[float]:
+    """How far what rows explain is from what each worker measured."""
+    query = snapshot.queries["q"]
+    at = query.cpu_seconds > 0
+    errors: list[float] = np.abs(query.load[at] / query.cpu_seconds[at] - 1).tolist()
+    return errors
 
 
 def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -115,6 +106,7 @@ def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "batch_ms": least("batch_ms", True),
         "batch_ms_ratio": least("batch_ms", True) / least("batch_ms", False),
+        "cpu_ratio": least("cpu_seconds", True) / least("cpu_seconds", False),
         "worker_cpu_ms": least("worker_cpu_ms", True),
         "worker_cpu_ratio": least("worker_cpu_ms", True) / least("worker_cpu_ms", False),
         "load_error_median": float(np.median(errors)),
