@@ -221,6 +221,7 @@ def test_simulating() -> None:
         (["--load", 0], "load must be above 0"),
         (["--plan", "best"], "plan must be one of"),
         (["--workload", "steady"], "workload must be one of periodic, onoff"),
+        (["--rebalance", "exact"], "for more than 16 operators, got 200; use fewer, or variance"),
     ],
 )
 def test_bad_simulations_are_refused(arguments: list[object], message: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from evenflow.errors import InputError
 from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, traffic
 from evenflow.planning.queries.herd import herd
-from evenflow.simulation.churn import Churn, Rule, draw_lives, simulate
+from evenflow.simulation.churn import Churn, Rule, draw_lives, draw_times, simulate
 from evenflow.simulation.subscriptions import random_subscriptions
 
 QUERIES = random_subscriptions(4_000, 2.0, 2, np.random.default_rng(4))
@@ -64,3 +64,20 @@ def test_lives_have_the_mean_asked_for(lives: str) -> None:
 def test_churn_that_makes_no_sense() -> None:
     with pytest.raises(InputError, match="mean life"):
         Churn(0.0)
+
+
+def test_arrivals_follow_the_day() -> None:
+    churn = Churn(100.0, arrivals_per_step=5.0, day=1000, swing=0.8)
+    arrived, departs = draw_times(50_000, churn, np.random.default_rng(1))
+    phase = arrived % 1000
+    night, noon = ((phase >= a) & (phase < a + 100) for a in (0, 450))
+    # 1 - 0.8 cos over a tenth of the day: means of 0.25 and 1.79 times the usual arrivals.
+    assert noon.sum() / night.sum() == pytest.approx(1.787 / 0.251, rel=0.05)
+    assert (np.diff(arrived) >= 0).all()
+    assert (departs > arrived).all()
+
+
+@pytest.mark.parametrize("rhythm", [{"swing": 0.5}, {"day": 10, "swing": 1.5}, {"day": -1}])
+def test_a_rhythm_that_cannot_be_is_refused(rhythm: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="a rhythm needs a day of some steps and a swing of 0"):
+        Churn(100.0, **rhythm)  # type: ignore[arg-type]

@@ -76,7 +76,8 @@ def _fig6_points(scale: Scale) -> list[Point]:
         for kind in ("exponential", "pareto")
     ]
     cases += [{"panel": "popularity", "beta": beta} for beta in BETAS[scale]]
-    cases += [{"panel": "sources", "sources_per_query": width} for width in WIDTHS[scale]]
+    widths = [width for width in WIDTHS[scale] if scale == "paper" or width <= 5]
+    cases += [{"panel": "sources", "sources_per_query": width} for width in widths]
     heavy = ("leastcost", "onrand", "herd")  # under Pareto lives, which the paper does not show
     return [
         point
@@ -125,9 +126,10 @@ def _fig6(rows: Rows) -> "Figure":
             RULES,
             where=only(panel=name, lives="exponential"),
         )
-        drawing.plain_log(axis)
         axis.set(xlabel=label, ylabel=FACTOR)
+        axis.set_ylim(bottom=1)
     drawing.plain_log(axes[0], "x")
+    drawing.plain_log(axes[1])
     drawing.legend(figure, axes, columns=6)
     return figure
 

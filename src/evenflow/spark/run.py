@@ -15,9 +15,10 @@ from evenflow.model import Plan
 from evenflow.spark import declaring
 from evenflow.spark.asks import Cancel, Pin
 from evenflow.spark.driver import Batch, Driver
+from evenflow.spark.pulse import Pulse
 from evenflow.spark.registry import Hosted, listed
 from evenflow.spark.report import Report
-from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
+from evenflow.spark.router import ENVELOPE
 from evenflow.spark.submission import Submission
 from evenflow.spark.tasks import REPORT, Home, ReadParts, RouteSource, Work
 from evenflow.spark.worker import Runtime
@@ -93,9 +94,9 @@ class Run(declaring.Declares):
         """Plan it: sources and exchange, routed, one partition a worker, one report a worker."""
         root = self._driver.store.uri
         home = Home(root, self._driver.identity)
-        # A file here makes Spark run a batch; there is nothing to read in it.
-        pulse = self._spark.readStream.text(f"{root}/pulse")
-        envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
+        self._spark.dataSource.register(Pulse)
+        pulse = self._spark.readStream.format(Pulse.name()).option("root", root).load()
+        envelopes = pulse.where("false")
         for name in sorted(self._sources):
             routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
             envelopes = envelopes.union(routed)

@@ -35,6 +35,7 @@ from evenflow.simulation.operators.workload import (
 )
 
 STARTS = ("random", "connected")
+PROVABLE = 16  # operators up to which `exact` mostly ends at once; beyond, it takes seconds a plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,11 @@ class Experiment:
         for name in ("plan", "rebalance"):
             if getattr(self, name) is not None:
                 _one_of(name, getattr(self, name), ALGORITHMS)
+        if self.rebalance == "exact" and self.operators > PROVABLE:
+            raise InputError(
+                f"rebalance exact searches anew every simulated second, which takes hours for "
+                f"more than {PROVABLE} operators, got {self.operators}; use fewer, or variance"
+            )
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

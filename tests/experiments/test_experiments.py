@@ -1,0 +1,118 @@
+"""Every experiment: a few of its points are really measured, its figure and claims can be made."""
+
+import json
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from evenflow.errors import InputError
+from evenflow.experiments import EXPERIMENTS, find
+from evenflow.experiments.experiment import (
+    SCALES,
+    Experiment,
+    Outcome,
+    Rows,
+    measure,
+    name_of,
+    tidy,
+)
+from evenflow.experiments.report import as_html, as_markdown, written
+
+EACH = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.id)
+CHEAP = ("seconds", "queries", "keys", "workers")  # what makes a point dear
+
+
+def some_points(experiment: Experiment) -> list[str]:
+    """Two points of the small grid, the least ones, cut short: other algorithms where there are."""
+    points = sorted(
+        experiment.points("small"),
+        key=lambda point: [float(point[name]) for name in CHEAP if name in point],
+    )
+    by_algorithm = {point.get("algorithm"): point for point in reversed(points)}
+    short = {"seconds": 5.0} if "seconds" in points[0] else {}
+    return [name_of({**point, **short}) for point in list(by_algorithm.values())[:2]]
+
+
+@EACH
+def test_some_points_are_measured_and_read(experiment: Experiment, tmp_path: Path) -> None:
+    measured = [measure(experiment, point) for point in some_points(experiment)]
+    for outcome in measured:
+        assert not outcome.error
+        rows = json.loads(outcome.rows)
+        assert rows
+        for row in rows:
+            assert not set(row) & set(json.loads(outcome.point)), "a measure hides a point's column"
+    # The whole grid with the rows of these points: numbers mean nothing, the shape is real.
+    grid = [name_of(point) for point in experiment.points("small")]
+    filled = [
+        Outcome(experiment.id, point, like.rows, 0.1)
+        for point, like in zip(grid, cycle(measured), strict=False)
+    ]
+    section = written(experiment, filled, tmp_path)
+    assert section.claims
+    assert all(claim.text and claim.measured for claim in section.claims)
+    assert bool(section.pictures) == (experiment.draw is not None)
+    assert bool(section.table) == (experiment.tables is not None)
+    assert section.pictures or section.table
+    for name in section.pictures:
+        assert (tmp_path / name).stat().st_size > 2_000
+    text = as_markdown([section], "small")
+    assert all(claim.text in text for claim in section.claims)
+    page = as_html([section], "small", tmp_path)
+    assert "http" not in page.replace("http://www.w3.org", ""), "the page must need no other file"
+
+
+@EACH
+def test_grids_name_each_point_once(experiment: Experiment) -> None:
+    for scale in SCALES:
+        names = [name_of(point) for point in experiment.points(scale)]
+        assert names
+        assert len(names) == len(set(names))
+    assert len(experiment.points("paper")) >= len(experiment.points("small"))
+
+
+def test_a_point_repeats_exactly() -> None:
+    for id_ in ("borealis-fig5", "borealis-fig10"):
+        point = some_points(EXPERIMENTS[id_])[0]
+        one, two = (measure(EXPERIMENTS[id_], point).rows for _ in range(2))
+        assert one == two
+
+
+def test_a_failing_point_is_a_value() -> None:
+    outcome = measure(EXPERIMENTS["borealis-fig4"], '{"algorithm": "none", "seed": 0}')
+    assert "KeyError: 'none'" in outcome.error
+    assert outcome.rows == "[]"
+
+
+def correlations(cor_glb: float) -> Rows:
+    values = {"cor-glb": cor_glb, "rand-glb": 0.01, "llf-glb": -0.01, "variance": 0.8}
+    return tidy(
+        [
+            Outcome("", json.dumps({"algorithm": name, "seed": seed}),
+                    json.dumps([{"mean_correlation": value + seed / 100}]), 0.0)
+            for name, value in values.items()
+            for seed in (-1, 1)
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("cor_glb", "holds"), [(0.66, True), (0.4, False)])
+def test_claims_follow_the_numbers(cor_glb: float, holds: bool) -> None:
+    near, zero = EXPERIMENTS["borealis-table3"].claims(correlations(cor_glb))
+    assert near.holds is holds
+    assert bool(near.why) is not holds
+    assert near.measured.startswith(f"{cor_glb} ± 0.0141")
+    assert zero.holds
+
+
+def test_rows_that_lack_a_column_are_null_there() -> None:
+    rows = tidy([Outcome("", '{"a": 1}', '[{"x": 1}, {"y": 2.5}]', 0.0)])
+    assert rows.to_pylist() == [{"a": 1, "x": 1, "y": None}, {"a": 1, "x": None, "y": 2.5}]
+
+
+def test_experiments_are_found_by_id_paper_and_all() -> None:
+    assert find(["all"]) == list(EXPERIMENTS.values())
+    assert {e.id for e in find(["borealis"])} == {i for i in EXPERIMENTS if "borealis" in i}
+    with pytest.raises(InputError, match="unknown experiment 'fig3'; there are borealis-fig1"):
+        find(["fig3"])
