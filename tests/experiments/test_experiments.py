@@ -1,6 +1,7 @@
 """Every experiment: a few of its points are really measured, its figure and claims can be made."""
 
 import json
+import re
 from itertools import cycle
 from pathlib import Path
 
@@ -23,6 +24,9 @@ EACH = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e:
 CHEAP = ("seconds", "queries", "keys", "workers")  # what makes a point dear
 
 
+SHORT = {"seconds": 5.0, "intervals": 16}
+
+
 def some_points(experiment: Experiment) -> list[str]:
     """Two points of the small grid, the least ones, cut short: other algorithms where there are."""
     points = sorted(
@@ -30,12 +34,12 @@ def some_points(experiment: Experiment) -> list[str]:
         key=lambda point: [float(point[name]) for name in CHEAP if name in point],
     )
     by_algorithm = {point.get("algorithm"): point for point in reversed(points)}
-    short = {"seconds": 5.0} if "seconds" in points[0] else {}
+    short = {name: value for name, value in SHORT.items() if name in points[0]}
     return [name_of({**point, **short}) for point in list(by_algorithm.values())[:2]]
 
 
 @EACH
-def test_some_points_are_measured_and_read(experiment: Experiment, tmp_path: Path) -> None:
+def test_some_points_are_measured_and_read(experiment: Experiment) -> None:
     measured = [measure(experiment, point) for point in some_points(experiment)]
     for outcome in measured:
         assert not outcome.error
@@ -49,18 +53,33 @@ def test_some_points_are_measured_and_read(experiment: Experiment, tmp_path: Pat
         Outcome(experiment.id, point, like.rows, 0.1)
         for point, like in zip(grid, cycle(measured), strict=False)
     ]
-    section = written(experiment, filled, tmp_path)
-    assert section.claims
-    assert all(claim.text and claim.measured for claim in section.claims)
-    assert bool(section.pictures) == (experiment.draw is not None)
-    assert bool(section.table) == (experiment.tables is not None)
-    assert section.pictures or section.table
+    rows = tidy(filled)
+    claims = experiment.claims(rows)
+    assert claims
+    assert all(claim.text and claim.measured for claim in claims)
+    assert experiment.draw or experiment.tables
+    if experiment.tables:
+        assert experiment.tables(rows).count("\n|") >= 2
+    if experiment.draw:
+        drawn = experiment.draw(rows)
+        assert drawn.axes
+        assert all(panel.has_data() and panel.get_ylabel() for panel in drawn.axes)
+
+
+def test_the_page_needs_no_other_file(tmp_path: Path) -> None:
+    experiment = EXPERIMENTS["borealis-fig1"]
+    rows = measure(experiment, some_points(experiment)[0]).rows
+    points = [name_of(point) for point in experiment.points("small")]
+    outcomes = [Outcome(experiment.id, point, rows, 0.1) for point in points]
+    section = written(experiment, outcomes, tmp_path)
     for name in section.pictures:
         assert (tmp_path / name).stat().st_size > 2_000
-    text = as_markdown([section], "small")
-    assert all(claim.text in text for claim in section.claims)
-    page = as_html([section], "small", tmp_path)
-    assert "http" not in page.replace("http://www.w3.org", ""), "the page must need no other file"
+    text, page = as_markdown([section], "small"), as_html([section], "small", tmp_path)
+    assert all(claim.text in text and claim.text in page for claim in section.claims)
+    assert f"]({section.pictures[0]})" in text
+    sources = re.findall(r'(?:src|href)="([^"]{1,12})', page)
+    assert sources
+    assert all(source.startswith(("data:image/", "#")) for source in sources)
 
 
 @EACH

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from evenflow.spark.router import ENVELOPE
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 FORMAT = "evenflow_pulse"
 FILE = "pulse"

@@ -1,0 +1,58 @@
+"""What Spark says of each batch: rows read from the sources, and how long it took."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from evenflow.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def query_name(store: Store) -> str:
+    """Return the name that Spark shows for the query of a checkpoint."""
+    return f"evenflow {store.uri}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One batch as Spark saw it."""
+
+    batch: int
+    rows: int
+    seconds: float
+
+
+class Progresses(StreamingQueryListener):
+    """Collects the progress of one checkpoint's batches in `seen`, by their number."""
+
+    def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
+        self.seen: dict[int, Progress] = {}
+        self._streams, self._name = spark.streams, query_name(Store(checkpoint))
+
+    def __enter__(self) -> "Progresses":
+        self._streams.addListener(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._streams.removeListener(self)
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Keep rows and time."""
+        progress = event.progress
+        if progress.name != self._name:
+            return  # another query of this session
+        rows = sum(int(source.numInputRows) for source in progress.sources)
+        seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
+        self.seen[int(progress.batchId)] = Progress(int(progress.batchId), rows, seconds)
