@@ -24,6 +24,9 @@ EACH = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e:
 CHEAP = ("seconds", "queries", "keys", "workers")  # what makes a point dear
 
 
+SHORT = {"seconds": 5.0, "intervals": 16}
+
+
 def some_points(experiment: Experiment) -> list[str]:
     """Two points of the small grid, the least ones, cut short: other algorithms where there are."""
     points = sorted(
@@ -31,7 +34,7 @@ def some_points(experiment: Experiment) -> list[str]:
         key=lambda point: [float(point[name]) for name in CHEAP if name in point],
     )
     by_algorithm = {point.get("algorithm"): point for point in reversed(points)}
-    short = {"seconds": 5.0} if "seconds" in points[0] else {}
+    short = {name: value for name, value in SHORT.items() if name in points[0]}
     return [name_of({**point, **short}) for point in list(by_algorithm.values())[:2]]
 
 

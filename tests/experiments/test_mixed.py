@@ -56,7 +56,7 @@ def loop_rows(mintable: float) -> Rows:
     for point in EXPERIMENTS["mixed-fig8"].points("small"):
         name = str(point["algorithm"])
         row = {"moved_percent": moved[name] / int(point["window"]), "milliseconds": moved[name],
-               "table_size": 3_000}  # fmt: skip
+               "table_size": 3_000, "max_over_mean": 1.08}  # fmt: skip
         outcomes.append(Outcome("mixed-fig8", json.dumps(dict(point)), json.dumps([row]), 0.0))
     return tidy(outcomes)
 

@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from evenflow.experiments import EXPERIMENTS
-from evenflow.experiments.experiment import Outcome, measure, name_of
+from evenflow.experiments.experiment import Outcome, Point, Row, measure, name_of
 from evenflow.experiments.results import Results
 from evenflow.spark.sweep import sweep
 
@@ -30,6 +32,21 @@ def test_a_sweep_measures_every_point_once(spark: SparkSession) -> None:
     for point in points:
         assert found[point].rows == measure(FIGURE, point).rows
     assert "seconds must be at least 0" in found[bad].error
+
+
+def live_rows(point: Point) -> list[Row]:
+    session = SparkSession.getActiveSession()
+    assert session is not None, "a live point runs on the driver"
+    assert TaskContext.get() is None
+    return [{"counted": session.range(int(point["rows"])).count()}]
+
+
+def test_live_points_have_the_session_for_themselves(spark: SparkSession) -> None:
+    live = replace(FIGURE, id="live", live=True, run=live_rows)
+    kept: list[Outcome] = []
+    work = [("live", '{"rows": 5}'), ("live", '{"rows": 7}')]
+    sweep(spark, work, kept.extend, {"live": live}.__getitem__)
+    assert [outcome.rows for outcome in kept] == ['[{"counted": 5}]', '[{"counted": 7}]']
 
 
 def test_what_keeps_a_chunk_may_stop_the_sweep(spark: SparkSession) -> None:

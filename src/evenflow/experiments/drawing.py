@@ -167,7 +167,7 @@ def plain_log(axes: "Axes", axis: str = "y") -> None:
     getattr(axes, f"set_{axis}scale")("log")
     chosen = getattr(axes, f"{axis}axis")
     low, high = chosen.get_data_interval()
-    few = low > 0 and high / low < 30
+    few = low > 0 and high / low < 100
     chosen.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     chosen.set_minor_formatter(NullFormatter())

@@ -45,6 +45,8 @@ class Experiment:
     draw     the figure; None for a table
     tables   the same as Markdown, for tables
     claims   what the paper says about it, judged by the rows
+    live     its points run streams: each needs the whole Spark session, and its `run` Spark, so
+             it is made in evenflow.spark, of points, drawing and claims that stand here
     """
 
     id: str
@@ -57,6 +59,7 @@ class Experiment:
     claims: Callable[[Rows], list[Claim]]
     draw: "Callable[[Rows], Figure] | None" = None
     tables: Callable[[Rows], str] | None = None
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,8 @@ LOOKS: dict[str, Look] = {
     "hash": Look("hash", GREY, "^"),
     "ideal": Look("ideal", BLACK, "", dash=":"),
     "records": Look("planning on the groups", BLUE, "o"),
+    "whole": Look("with grouping (compact, ours)", WINE, "P", ours=True),
+    "by worker": Look("one for each worker (ours)", WINE, "P", ours=True),
     "printed": Look("one running deviation (as printed)", BLUE, "o"),
     "cover": Look("cover (ours)", RED, "*", ours=True),
     "compact": Look("compact (ours)", WINE, "P", ours=True),

@@ -57,7 +57,7 @@ def _claims(rows: Rows) -> list[Claim]:
             ),
             stable,
         ),
-        less_with_window(rows, "keys"),
+        less_with_window(rows, "keys", KEYS),
     ]  # fmt: skip
 
 

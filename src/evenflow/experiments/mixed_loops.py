@@ -1,37 +1,41 @@
-"""What figures 8 to 10, 12 and 19 share: planning time and state moved, Mixed beside MinTable."""
+"""What figures 8 to 10 and 12 share: time, state moved and balance, Mixed beside MinTable."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Rows
-from evenflow.experiments.measures import Spread, judged, only, paired, short, spreads
+from evenflow.experiments.measures import Spread, judged, only, short, spreads
 from evenflow.experiments.mixed import MOVED, PLANNING, WINDOWS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLANNERS = ("mixed", "mintable", "cover")
+MEASURES = (  # column, label, and where its axis begins: None for a logarithmic one
+    ("milliseconds", PLANNING, None),
+    ("moved_percent", MOVED, 0.0),
+    ("max_over_mean", "fullest worker after it (means)", 1.0),
+)
 Found = dict[tuple[Any, ...], Spread]
 
 
 def draw_loop(
     rows: Rows, x: str, label: str, planners: Sequence[str], *, log: bool = False
 ) -> "Figure":
-    """Draw planning time and moved state, a pair of panels for each window."""
+    """Draw planning time, moved state and the balance reached, a row of panels for each window."""
     windows = sorted({row["window"] for row in rows.to_pylist()})
-    figure, axes = drawing.panels(2 * len(windows), columns=2)
-    for at, window in enumerate(windows):
-        for panel, y, name in (
-            (axes[2 * at], "milliseconds", PLANNING),
-            (axes[2 * at + 1], "moved_percent", MOVED),
-        ):
-            drawing.lines(panel, rows, x, y, planners, where=only(window=window))
-            panel.set(xlabel=label, ylabel=name, title=f"window {window}")
-            if log:
-                drawing.plain_log(panel, "x")
-        drawing.plain_log(axes[2 * at])
-        axes[2 * at + 1].set_ylim(bottom=0)
+    figure, axes = drawing.panels(len(MEASURES) * len(windows))
+    cells = [(window, *measure) for window in windows for measure in MEASURES]
+    for panel, (window, y, name, bottom) in zip(axes, cells, strict=True):
+        drawing.lines(panel, rows, x, y, planners, where=only(window=window))
+        panel.set(xlabel=label, ylabel=name, title=f"window {window}")
+        if log:
+            drawing.plain_log(panel, "x")
+        if bottom is None:
+            drawing.plain_log(panel)
+        else:
+            panel.set_ylim(bottom=bottom)
     drawing.legend(figure, axes)
     return figure
 
@@ -63,23 +67,24 @@ def cheaper(rows: Rows, x: str, claim: str, at: Sequence[Any], factor: float = 1
     """Judge whether MinTable moves more than `factor` times what Mixed moves at these places."""
     found = moved(rows, x)
     ratios = {w: compared(found, "mintable", "mixed", w) for w in WINDOWS}
-    ours = paired(rows, "moved_percent", "cover", "mixed", [x, "window", "seed"])
+    ours = [ratio for w in WINDOWS for place, ratio in compared(found, "cover", "mixed", w).items()
+            if place in at]  # fmt: skip
     return judged(
         claim,
         "MinTable over Mixed, "
         + "; ".join(f"window {w}: {told(mine)}" for w, mine in ratios.items())
-        + f". cover moves {ours} times what Mixed moves",
+        + f". There cover moves {Spread(tuple(ours))} times what Mixed moves",
         all(mine.get(place, 0) > factor for mine in ratios.values() for place in at),
     )
 
 
-def less_with_window(rows: Rows, x: str) -> Claim:
+def less_with_window(rows: Rows, x: str, at: Sequence[Any]) -> Claim:
     """Judge whether plans get cheaper with more history to choose from."""
     found = moved(rows, x)
     share = [
-        found["mixed", 5, at].mean / value.mean
-        for (name, window, at), value in found.items()
-        if name == "mixed" and window == 1 and value.mean
+        found["mixed", 5, place].mean / found["mixed", 1, place].mean
+        for place in at
+        if found["mixed", 1, place].mean
     ]
     return judged(
         "A larger window makes Mixed's plans cheaper",

@@ -110,8 +110,8 @@ def _claims(rows: Rows) -> list[Claim]:
             f"{short(keys[KEYS[0]])} times with {DEFAULTS['workers']} workers",
             few,
             "The largest of 5,000 Zipf keys is 5 % of the load and a worker of 15 "
-            "has 7 % in the mean, so one worker is near 2 means and none far below 0.8. It would "
-            "take about 40 workers; the paper does not say how many it had.",
+            "has 7 % in the mean, so that one is near 2 means and none far below 0.7. It takes "
+            "more workers; the paper does not say how many it had.",
         ),
     ]
 

@@ -3,6 +3,7 @@
 Points go out in chunks, a job each and a task for each point. Twice as many points as the cluster
 has cores are under way at any time, so that no core waits for the longest point of a chunk, and
 every chunk is handed back as soon as it is done: whoever keeps it loses only what was under way.
+Points of live experiments run streams of their own: they follow one by one, on the driver.
 """
 
 import os
@@ -49,6 +50,19 @@ def sweep(
     find: Callable[[str], Experiment] = EXPERIMENTS.__getitem__,
 ) -> None:
     """Measure all points; `keep` is called with each chunk that is done, on this thread."""
+    _spread(spark, [item for item in work if not find(item[0]).live], keep, find)
+    for id_, point in work:
+        if find(id_).live:
+            keep([measure(find(id_), point)])
+
+
+def _spread(
+    spark: "SparkSession",
+    work: Sequence[Work],
+    keep: Callable[[list[Outcome]], None],
+    find: Callable[[str], Experiment],
+) -> None:
+    """Measure points as Spark tasks."""
     cores = spark.sparkContext.defaultParallelism
     jobs = min(2 * cores, JOBS)
     size = max(2 * cores // jobs, 1)

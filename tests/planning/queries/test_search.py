@@ -150,3 +150,10 @@ def test_partition_keeps_the_bound_on_uneven_loads() -> None:
         placement = partition(problem, rng)
         kept += assess(problem, placement, online=False).feasible
     assert kept >= 18
+
+
+def test_partition_splits_pieces_where_room_is_tight() -> None:
+    # 69 fit on a worker; 111 pieces of 6 do not go into 10 workers of 11 pieces each.
+    problem = Problem.of(Subscriptions.of([[0]] * 666), 10)
+    placement = partition(problem, np.random.default_rng(0))
+    assert assess(problem, placement, online=False).feasible

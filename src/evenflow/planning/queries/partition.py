@@ -10,6 +10,7 @@ from evenflow.planning.queries.expand import expand
 from evenflow.planning.queries.offline import moved_queries
 from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Placement, Problem
 from evenflow.planning.queries.search import (
+    PIECE,
     Search,
     enter,
     fill,
@@ -30,12 +31,11 @@ def partition(problem: Problem, rng: np.random.Generator) -> Placement:
     """Place all queries anew, wherever they run now."""
     nowhere = np.full(len(problem.subscriptions), NOWHERE, dtype=np.int32)
     fresh = Problem.of(problem.subscriptions, problem.fleet, problem.pinned, nowhere)
-    search = _started(fresh)
-    expand(search)
-    fill(search)
-    refine(search, rng)
+    search = _grown(fresh, PIECE, rng)
+    if _excess(search) > 0:  # pieces too coarse for what room is left: let each query go alone
+        search = min((search, _grown(fresh, 0.0, rng)), key=_excess)
     if _excess(search) > 0:  # uneven loads: pack the heaviest first, then look for traffic
-        packed = _started(fresh)
+        packed = _started(fresh, PIECE)
         _pack(packed)
         refine(packed, rng)
         search = min((search, packed), key=_excess)
@@ -43,9 +43,18 @@ def partition(problem: Problem, rng: np.random.Generator) -> Placement:
     return Placement(workers, moved_queries(problem, workers))
 
 
-def _started(problem: Problem) -> Search:
+def _grown(problem: Problem, piece: float, rng: np.random.Generator) -> Search:
+    """Grow workers around sources, then look for traffic to save."""
+    search = _started(problem, piece)
+    expand(search)
+    fill(search)
+    refine(search, rng)
+    return search
+
+
+def _started(problem: Problem, piece: float) -> Search:
     """Return a search with only the pinned queries in place."""
-    search = start_search(problem)
+    search = start_search(problem, piece)
     place_groups(search, problem.settled()[search.groups.members[search.groups.first[:-1]]])
     return search
 

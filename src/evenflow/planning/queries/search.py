@@ -54,8 +54,11 @@ class Search(NamedTuple):
     inside: Bools
 
 
-def start_search(problem: Problem) -> Search:
-    """Group the queries by sources, load, pin and present worker; nothing is placed yet."""
+def start_search(problem: Problem, piece: float = PIECE) -> Search:
+    """Group the queries by sources, load, pin and present worker; nothing is placed yet.
+
+    No group holds more than `piece` of the least room, unless it is a single query.
+    """
     subscriptions, workers = problem.subscriptions, len(problem.fleet)
     room = rooms(problem)
     label = (problem.settled() + 1) * 2 + (problem.pinned != NOWHERE)
@@ -63,7 +66,7 @@ def start_search(problem: Problem) -> Search:
         subscriptions,
         np.arange(len(subscriptions)),
         label.astype(np.int32),
-        PIECE * float(room[room > 0].min()),
+        piece * float(room[room > 0].min()),
     )
     degrees = np.bincount(groups.sources, minlength=len(subscriptions.rates))
     start = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
