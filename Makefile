@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types borders check bench format clean
+.PHONY: help run test lint types borders check docs bench format clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -13,8 +13,8 @@ help: ## list the commands
 .venv/.dev: pyproject.toml scripts/setup.py
 	$(PYTHON) scripts/setup.py .venv dev
 
-run: .venv/.base ## plan a bundled sample of skewed keys and print the result
-	$(BIN)/evenflow plan keys examples/skewed_keys.csv --workers 8 --algorithm cover
+run: .venv/.base ## a skewed, bursty market kept even, with the page on http://127.0.0.1:8080
+	$(BIN)/evenflow run examples/01_market.yaml --fresh
 
 test: check ## everything CI runs: lint, types, import borders, doctests, tests
 	$(BIN)/python -m pytest
@@ -34,6 +34,9 @@ borders: .venv/.dev ## which package may import what
 format: .venv/.dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/.dev ## write the generated parts of the docs
+	$(BIN)/python scripts/reference.py
 
 bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.keys

@@ -1,17 +1,17 @@
 """The runtime against native Spark, both in one run: `python -m benchmarks.runtime [row ...]`.
 
-Rows: empty, join, aggregate, templates, buffered. Each reads files of one batch each, lets a few
-pass and takes the median time of the others as Spark reports it. JSON out; read the ratios.
+Rows: empty, join, aggregate, templates, buffered, q5. Each side reads files of one batch each, in a
+Spark of its own; the first few batches pass, then the median time counts as Spark reports it.
+JSON out; read the ratios.
 """
 
 import argparse
 import json
-import os
 import shutil
-import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,37 +19,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-import evenflow
+from benchmarks.common import tell
+from benchmarks.streaming import WORKERS, Side, session, write
+from evenflow import Flow, Run
+from evenflow.simulation import tpch
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
-SCHEMA = "ts timestamp, symbol string, price double, qty long"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-WORKERS = 8
-
-
-def session(memory: str = "4g") -> SparkSession:
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": memory,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    }
-    builder = SparkSession.builder.master("local[2,4]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+TRADES = {"trades": "ts"}
 
 
 def trades(rng: np.random.Generator, first_us: int, span_us: int, symbols: np.ndarray) -> pa.Table:
@@ -71,92 +52,6 @@ def zipf(rng: np.random.Generator, skew: float, keys: int, count: int) -> np.nda
     return np.asarray(rng.choice(keys, count, p=weights / weights.sum()))
 
 
-def write(folder: Path, batches: Iterable[pa.Table]) -> None:
-    folder.mkdir(parents=True)
-    for at, rows in enumerate(batches):
-        path = folder / f"{at:05d}.parquet"
-        pq.write_table(rows, path)
-        os.utime(path, (1e9 + at * 10, 1e9 + at * 10))
-
-
-def reading(spark: SparkSession, folder: Path, files: int = 1) -> DataFrame:
-    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
-
-
-def batch_ms(progress: Iterable[Any], skip: int, inputs: int = 1) -> dict[str, float]:
-    """The median time of a full batch, after the first few; a source read twice counts once."""
-    seen = [p for p in progress if p["numInputRows"] > 0][skip:]
-    most = max(p["numInputRows"] for p in seen)
-    seen = [p for p in seen if p["numInputRows"] == most]
-    milliseconds = statistics.median(p["durationMs"]["triggerExecution"] for p in seen)
-    return {
-        "rows_per_batch": most // inputs,
-        "batch_ms": milliseconds,
-        "rows_per_second": round(most / inputs / milliseconds * 1000),
-        "batches": len(seen),
-    }
-
-
-def native(
-    frame: DataFrame, folder: Path, skip: int, mode: str = "append", inputs: int = 1
-) -> dict[str, float]:
-    """Run a plain Spark streaming query that throws its results away."""
-    query = (
-        frame.writeStream.format("noop")
-        .option("checkpointLocation", str(folder / "native"))
-        .outputMode(mode)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return batch_ms(query.recentProgress, skip, inputs)
-
-
-def ours(
-    spark: SparkSession,
-    folder: Path,
-    skip: int,
-    declare: Callable[[evenflow.Flow], Any],
-    files: int = 1,
-) -> dict[str, Any]:
-    flow = evenflow.Flow(spark, workers=WORKERS, checkpoint=str(folder / "evenflow"))
-    source = reading(spark, folder / "in", files)
-    flow.source("trades", source, time="ts", watermark="0 seconds")
-    declare(flow)
-    run = flow.start(available_now=True)
-    query = run._query
-    run.await_termination()
-    if run.quarantined or query is None:
-        raise RuntimeError(f"a query failed: {run.quarantined}")
-    found: dict[str, Any] = batch_ms(query.recentProgress, skip)
-    batches = run.batches[skip:]
-    reports = [report for batch in batches for report in batch.reports]
-    found["shipped_bytes_per_batch"] = sum(sum(r.shipped.values()) for r in reports) // len(batches)
-    found["worker_cpu_ms_per_batch"] = round(
-        1000 * sum(r.cpu_seconds for r in reports) / len(batches), 1
-    )
-    found["rows_out"] = sum(s.rows_out for r in reports for s in r.queries.values())
-    found["state_mb"] = round(
-        sum(s.state_bytes for r in batches[-2].reports for s in r.queries.values()) / 1e6, 1
-    )
-    found["python_peak_mb"] = python_peak_mb()
-    return found
-
-
-def python_peak_mb() -> float:
-    """The largest resident memory that a Python worker of this session has had."""
-    peak = 0
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            command = (status.parent / "cmdline").read_bytes()
-            if b"pyspark.daemon" in command:
-                line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
-                peak = max(peak, int(line.split()[1]))
-        except (OSError, StopIteration):
-            continue
-    return round(peak / 1024)
-
-
 class Count(StatefulProcessor):
     """The least a stateful operator can do."""
 
@@ -173,85 +68,79 @@ class Count(StatefulProcessor):
         """Nothing to give back."""
 
 
-def empty(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
+def empty(side: Side) -> None:
     """A batch with next to nothing in it, against a bare transformWithState pipeline."""
-    rng = np.random.default_rng(1)
-    batches = [trades(rng, BEGIN + at * SECOND, SECOND, np.arange(10)) for at in range(16)]
-    write(folder / "in", batches)
-    source = reading(spark, folder / "in")
-    spark.conf.set("spark.sql.shuffle.partitions", str(WORKERS))
-    ids = spark.range(1000).groupBy(F.expr(f"pmod(hash(id), {WORKERS})")).agg(F.min("id"))
-    slots = F.explode(F.array(*[F.lit(row[1]).cast("long") for row in ids.collect()]))
-    bare = (
-        source.select(slots.alias("slot"), "qty")
-        .groupBy("slot")
-        .transformWithStateInPandas(Count(), "slot long, n long", "Update", "None")
-    )
-    return {
-        "native": native(bare, folder, 4, "update"),
-        "evenflow": ours(
-            spark, folder, 4, lambda f: f.query("q", "SELECT ts, qty FROM trades", key="symbol")
-        ),
-    }
+    rng, spark = np.random.default_rng(1), side.spark
+    batches = [trades(rng, BEGIN + at * SECOND, SECOND, np.arange(10)) for at in range(20)]
+    write(side.folder / "trades", batches)
+
+    def bare() -> DataFrame:
+        spark.conf.set("spark.sql.shuffle.partitions", str(WORKERS))
+        ids = spark.range(1000).groupBy(F.expr(f"pmod(hash(id), {WORKERS})")).agg(F.min("id"))
+        slots = F.explode(F.array(*[F.lit(row[1]).cast("long") for row in ids.collect()]))
+        numbered = side.reading("trades").select(slots.alias("slot"), "qty")
+        return numbered.groupBy("slot").transformWithStateInPandas(
+            Count(), "slot long, n long", "Update", "None"
+        )
+
+    side.native(bare, skip=6, mode="update")
+    query = "SELECT ts, qty FROM trades"
+    side.evenflow(lambda f: f.query("q", query, key="symbol"), TRADES, skip=6)
 
 
-def join(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
+def join(side: Side) -> None:
     """Self-join within 20 s, Zipf 0.85 over 10,000 keys, 1,000 rows a second of event time.
 
     Native Spark reads 20,000 rows a batch, Evenflow five times as many: each near its best size.
     """
-    rng, rows = np.random.default_rng(1), int(20_000 * scale)
+    rng, rows = np.random.default_rng(1), int(20_000 * side.scale)
     span = 20 * SECOND
+    count = 3 if side.name == "native" else 20
     batches = [
-        trades(rng, BEGIN + at * span, span, zipf(rng, 0.85, 10_000, rows)) for at in range(20)
+        trades(rng, BEGIN + at * span, span, zipf(rng, 0.85, 10_000, rows)) for at in range(count)
     ]
-    write(folder / "in", batches)
-    write(folder / "few", batches[:3])
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    source = reading(spark, folder / "few").withWatermark("ts", "0 seconds")
-    left, right = source.alias("a"), reading(spark, folder / "few").withWatermark("ts", "0 seconds")
-    pairs = left.join(
-        right.alias("b"),
-        F.expr("""a.symbol = b.symbol AND b.ts >= a.ts
-                  AND b.ts <= a.ts + INTERVAL 20 SECONDS"""),
-    ).select("a.symbol", "a.ts", F.col("b.ts").alias("t2"), "a.price")
+    write(side.folder / "trades", batches)
+
+    def pairs() -> DataFrame:
+        left, right = (side.reading("trades").withWatermark("ts", "0 seconds") for _ in range(2))
+        on = """a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
+        joined = left.alias("a").join(right.alias("b"), F.expr(on))
+        return joined.select("a.symbol", "a.ts", F.col("b.ts").alias("t2"), "a.price")
+
+    side.native(pairs, skip=1, inputs=2)
     sql = """SELECT a.symbol, a.ts, b.ts AS t2, a.price FROM trades a JOIN trades b
         ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
-    return {
-        "native": native(pairs, folder, 1, inputs=2),
-        "evenflow": ours(spark, folder, 1, lambda f: f.query("q", sql, key="symbol"), files=5),
-    }
+    side.evenflow(lambda f: f.query("q", sql, key="symbol"), TRADES, skip=1, files=5)
 
 
-def aggregate(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
+def aggregate(side: Side) -> None:
     """Tumbling count and sum, 1,000,000 rows a batch, 10,000 keys."""
-    rng, rows = np.random.default_rng(1), int(1_000_000 * scale)
+    rng, rows = np.random.default_rng(1), int(1_000_000 * side.scale)
     span = 10 * SECOND
     batches = [
-        trades(rng, BEGIN + at * span, span, rng.integers(0, 10_000, rows)) for at in range(7)
+        trades(rng, BEGIN + at * span, span, rng.integers(0, 10_000, rows)) for at in range(10)
     ]
-    write(folder / "in", batches)
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    source = reading(spark, folder / "in").withWatermark("ts", "0 seconds")
-    sums = source.groupBy(F.window("ts", "10 seconds"), "symbol").agg(
-        F.count("*").alias("n"), F.sum("qty").alias("q")
-    )
+    write(side.folder / "trades", batches)
+
+    def sums() -> DataFrame:
+        source = side.reading("trades").withWatermark("ts", "0 seconds")
+        grouped = source.groupBy(F.window("ts", "10 seconds"), "symbol")
+        return grouped.agg(F.count("*").alias("n"), F.sum("qty").alias("q"))
+
+    side.native(sums, skip=4)
     sql = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
         FROM trades GROUP BY window(ts, '10 seconds'), symbol"""
-    return {
-        "native": native(sums, folder, 2),
-        "evenflow": ours(spark, folder, 2, lambda f: f.query("q", sql, key="symbol")),
-    }
+    side.evenflow(lambda f: f.query("q", sql, key="symbol"), TRADES, skip=4)
 
 
-def templates(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
+def templates(side: Side) -> None:
     """100,000 subscriptions of 20 templates over 100,000 events a batch."""
-    rng, rows = np.random.default_rng(1), int(100_000 * scale)
-    each = int(5_000 * scale)
+    rng, rows = np.random.default_rng(1), int(100_000 * side.scale)
+    each = int(5_000 * side.scale)
     batches = [
-        trades(rng, BEGIN + at * SECOND, SECOND, rng.integers(0, 10_000, rows)) for at in range(7)
+        trades(rng, BEGIN + at * SECOND, SECOND, rng.integers(0, 10_000, rows)) for at in range(14)
     ]
-    write(folder / "in", batches)
+    write(side.folder / "trades", batches)
     wanted = pa.table(
         {
             "subscription": [f"n{at}" for at in range(each)],
@@ -259,75 +148,139 @@ def templates(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]
             "limit": 80 + rng.random(each) * 20,
         }
     )
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    source = reading(spark, folder / "in")
-    # Native: one join for all 20, told apart by a number, the parameters broadcast.
-    parameters = F.broadcast(
-        spark.createDataFrame(wanted)
-        .crossJoin(spark.range(20).withColumnRenamed("id", "template"))
-        .withColumnRenamed("symbol", "wanted")
-    )
-    hits = source.join(
-        parameters,
-        F.expr("symbol = wanted AND price > limit AND qty > template"),
-    ).select("template", "subscription", "ts", "price")
 
-    def declare(flow: evenflow.Flow) -> None:
+    def hits() -> DataFrame:
+        """One join for all 20, told apart by a number, the parameters broadcast."""
+        numbers = side.spark.range(20).withColumnRenamed("id", "template")
+        parameters = side.spark.createDataFrame(wanted).crossJoin(numbers)
+        on = F.expr("symbol = wanted AND price > limit AND qty > template")
+        joined = side.reading("trades").join(
+            F.broadcast(parameters.withColumnRenamed("symbol", "wanted")), on
+        )
+        return joined.select("template", "subscription", "ts", "price")
+
+    def declare(flow: Flow) -> None:
         for at in range(20):
             sql = f"""SELECT ts, price FROM trades
                 WHERE symbol = :symbol AND price > :limit AND qty > {at}"""
             flow.template(f"t{at}", sql)
             flow.subscribe(f"t{at}", wanted)
 
-    return {"native": native(hits, folder, 2), "evenflow": ours(spark, folder, 2, declare)}
+    side.native(hits, skip=6)
+    side.evenflow(declare, TRADES, skip=6)
 
 
-def buffered(spark: SparkSession, folder: Path, scale: float) -> dict[str, Any]:
+def buffered(side: Side) -> None:
     """Ten times more buffered rows, the same new rows, no extra matches: against itself."""
     sql = """SELECT a.ts, b.ts AS t2 FROM trades a JOIN trades b ON a.symbol = b.symbol
         AND a.qty = b.qty + 1000 AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL {} SECONDS"""
-    rng, rows = np.random.default_rng(1), int(20_000 * scale)
+    rng, rows = np.random.default_rng(1), int(20_000 * side.scale)
     batches = [
         trades(rng, BEGIN + at * SECOND, SECOND, zipf(rng, 0.85, 10_000, rows)) for at in range(60)
     ]
-    write(folder / "in", batches)
-    found = {}
-    for name, seconds in (("short", 5), ("long", 50)):
-        (folder / name).mkdir()
-        (folder / name / "in").symlink_to(folder / "in")
-        query = partial(_declare, sql=sql.format(seconds))
-        found[name] = ours(spark, folder / name, 52, query)
-    return {"native": found["short"], "evenflow": found["long"]}
+    write(side.folder / "trades", batches)
+    for name, seconds in (("native", 5), ("evenflow", 50)):
+        declare = partial(_declare, sql=sql.format(seconds))
+        side.evenflow(declare, TRADES, skip=52, name=name)
 
 
-def _declare(flow: evenflow.Flow, sql: str) -> None:
+def _declare(flow: Flow, sql: str) -> None:
     flow.query("q", sql, key="symbol")
 
 
-ROWS = {f.__name__: f for f in (empty, join, aggregate, templates, buffered)}
+def q5(side: Side) -> None:
+    """TPC-H Q5 over a window of 5 minutes that slides by one, foreign keys Zipf 0.8.
+
+    Native Spark reads one minute of event time a batch, Evenflow five: each near its best size.
+    """
+    (side.folder / "tpch").mkdir()
+    tpch.generate(side.folder / "tpch", 0.1 * side.scale)
+    tables = tpch.read(side.folder / "tpch")
+    minutes = 10 if side.name == "native" else None
+    for name, rows in tpch.streams(tables, np.random.default_rng(1)).items():
+        write(side.folder / name, tpch.cut(rows, 60)[:minutes])
+        side.spark.read.parquet(str(side.folder / name)).createOrReplaceTempView(name)
+    for name in tpch.REFERENCES:
+        side.spark.createDataFrame(tables[name]).createOrReplaceTempView(name)
+
+    def revenue() -> DataFrame:
+        for name in tpch.STREAMS:
+            stream = side.reading(name).withWatermark("ts", "0 seconds")
+            stream.createOrReplaceTempView(name)
+        side.spark.sql(tpch.JOIN).createOrReplaceTempView("joined")
+        return side.spark.sql(tpch.REVENUE.format(joined="joined"))
+
+    def declare(flow: Flow) -> None:
+        for name in tpch.REFERENCES:
+            flow.table(name, side.spark.table(name))
+        flow.query("joined", tpch.JOIN, key=tpch.KEY, publish=True)
+        flow.query("revenue", tpch.REVENUE.format(joined="joined"))
+
+    def check(run: Run) -> None:
+        """Compare all windows with Spark's batch SQL over the same rows."""
+        side.spark.sql(tpch.JOIN).createOrReplaceTempView("joined")
+        expected = side.spark.sql(tpch.REVENUE.format(joined="joined")).collect()
+        found = run.results("revenue").collect()
+        if not expected or sorted(map(tuple, found)) != sorted(map(tuple, expected)):
+            raise RuntimeError(f"{len(found)} rows differ from Spark's {len(expected)}")
+        side.found["equals_batch_sql"] = len(expected)
+
+    side.native(revenue, skip=4)
+    sources = dict.fromkeys(tpch.STREAMS, "ts")
+    side.evenflow(declare, sources, skip=4, files=5, check=check)
+
+
+ROWS: dict[str, Callable[[Side], None]] = {
+    row.__name__: row for row in (empty, join, aggregate, templates, buffered, q5)
+}
+
+
+def measure(row: str, side: str, scale: float) -> dict[str, Any]:
+    """Measure one side of a row in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.runtime", row, "--side", side]
+    command += ["--scale", str(scale)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def run_side(row: str, name: str, scale: float) -> dict[str, Any]:
+    """Measure one side of a row here."""
+    folder = Path(tempfile.mkdtemp(prefix="evenflow-bench-"))
+    spark = session()
+    try:
+        side = Side(spark, folder, name, scale)
+        ROWS[row](side)
+        return side.found
+    finally:
+        spark.stop()
+        shutil.rmtree(folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", default=list(ROWS), help="which rows of the table")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
+    parser.add_argument("--side", choices=("native", "evenflow"), help="only this, here")
     options = parser.parse_args()
-    spark = session()
+    if options.side:
+        print(json.dumps(run_side(options.rows[0], options.side, options.scale)))
+        return
     results = {}
-    for name in options.rows:
-        folder = Path(tempfile.mkdtemp(prefix="evenflow-bench-"))
-        try:
-            found = ROWS[name](spark, folder, options.scale)
-            found["what"] = (ROWS[name].__doc__ or "").strip()
-            found["speed_ratio"] = round(
-                found["evenflow"]["rows_per_second"] / found["native"]["rows_per_second"], 2
-            )
-            results[name] = found
-            print(json.dumps({name: found}), file=sys.stderr, flush=True)
-        finally:
-            shutil.rmtree(folder)
-    print(json.dumps(results, indent=2))
-    spark.stop()
+    for row in options.rows:
+        sides = {name: measure(row, name, options.scale) for name in ("native", "evenflow")}
+        ours, native = sides["evenflow"], sides["native"]
+        ratios = {
+            "speed_ratio": round(ours["rows_per_second"] / native["rows_per_second"], 2),
+            "cpu_ratio_per_row": round(
+                (ours["cpu_ms_per_batch"] / ours["rows_per_batch"])
+                / (native["cpu_ms_per_batch"] / native["rows_per_batch"]),
+                3,
+            ),
+        }
+        results[row] = {"what": (ROWS[row].__doc__ or "").strip(), **ratios, **sides}
+        tell({"row": row, **ratios})
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Python in README and docs runs as it stands; fences marked `py` are parts of something larger."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,9 @@ def test_links_lead_somewhere() -> None:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)\)", prose):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_generated_parts_are_current() -> None:
+    check = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"

@@ -3,14 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evenflow.planning.joint import Balancing
     from evenflow.spark import Flow, Run
 
 __version__ = "0.1.0"
-__all__ = ["Flow", "Run", "__version__"]
+__all__ = ["Balancing", "Flow", "Run", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Import Spark only when it is asked for."""
+    if name == "Balancing":
+        from evenflow.planning.joint import Balancing
+
+        return Balancing
     if name in {"Flow", "Run"}:
         from evenflow import spark
 

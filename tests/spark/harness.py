@@ -126,11 +126,14 @@ class Play:
     watermark: str = "5 seconds"
     streams: tuple[str, ...] = ("trades",)
     checkpoint: str = ""
+    active: int | None = None
     plans: Mapping[int, Plan] = field(default_factory=dict)
 
     def flow(self) -> evenflow.Flow:
         checkpoint = self.checkpoint or str(self.folder / "checkpoint")
-        flow = evenflow.Flow(self.spark, workers=self.workers, checkpoint=checkpoint)
+        flow = evenflow.Flow(
+            self.spark, workers=self.workers, checkpoint=checkpoint, active=self.active
+        )
         for name in self.streams:
             frame = stream(self.spark, self.folder, name)
             flow.source(name, frame, time=TIMES[name], watermark=self.watermark)

@@ -20,9 +20,9 @@ from evenflow.spark.programs import SqlRuntime
 from evenflow.spark.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.report import Report
 from evenflow.spark.router import route_source
-from evenflow.spark.store import Store
 from evenflow.spark.submission import Submission
 from evenflow.spark.worker import Envelope, Process
+from evenflow.store import Store
 
 _RUNTIME: list[SqlRuntime] = []
 

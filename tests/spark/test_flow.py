@@ -17,7 +17,7 @@ import evenflow
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark.opening import check_meta
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 DEAR = "SELECT ts, symbol, price FROM trades WHERE price > 50"
 

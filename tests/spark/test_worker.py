@@ -15,9 +15,9 @@ from tests.spark.operators import Counter
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark import border, worker
 from evenflow.spark.asks import Cancel
-from evenflow.spark.programs import path_of
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
+from evenflow.sql import path_of
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
 SUBMISSIONS = [

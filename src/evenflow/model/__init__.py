@@ -6,6 +6,7 @@ from evenflow.model.load import KeyLoads, LoadSeries
 from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
+from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes, stream_rates
 from evenflow.model.verdict import Verdict
 
 __all__ = [
@@ -28,4 +29,8 @@ __all__ = [
     "jump",
     "moves",
     "moves_state",
+    "round_robin_bytes",
+    "shipped_bytes",
+    "stream_bytes",
+    "stream_rates",
 ]

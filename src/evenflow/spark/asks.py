@@ -13,8 +13,8 @@ from evenflow.spark import border
 from evenflow.spark.bundle import Ref
 from evenflow.spark.ledger import Entry, Subscribing
 from evenflow.spark.registry import Registry, columns_of, columns_record, listed
-from evenflow.spark.store import Store
 from evenflow.spark.submission import Submission
+from evenflow.store import Store
 
 
 @dataclass(frozen=True, slots=True)

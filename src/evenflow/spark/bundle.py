@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 _ALIGN = 64
 

@@ -8,7 +8,7 @@ from evenflow.spark import asks
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.results import Results
 from evenflow.spark.router import CHUNKS
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 SWEEP_EVERY = 64
 

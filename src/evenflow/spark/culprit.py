@@ -5,7 +5,7 @@ what it is about to do before each step; if that dies too, the step it noted is 
 attempts leave that query out. Spark must allow at least three attempts: `local[2,4]`.
 """
 
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 
 class Care:

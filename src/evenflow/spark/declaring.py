@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.spark.programs import path_of
 from evenflow.spark.registry import Hosted, listed
 from evenflow.spark.submission import Key, Submission, columns, subscriptions
-from evenflow.sql import Operator
+from evenflow.sql import Operator, path_of
 
 
 class Declares(ABC):

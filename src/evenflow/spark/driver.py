@@ -8,8 +8,8 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan, moves_state
 from evenflow.spark import border, cleaning
 from evenflow.spark.asks import Ask, Asks, Drain, Subscribe, Upcoming
+from evenflow.spark.batch import Batch, Controller
 from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.ledger import Entry, Ledger, Subscribing
@@ -24,37 +25,9 @@ from evenflow.spark.opening import Hold, open_checkpoint
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import Report
 from evenflow.spark.results import Results
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 _HISTORY = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch at its border, when all workers have reported.
-
-    at, seconds  when it ended (since the epoch), and how long after the one before
-    plan         held in it
-    following    holds after it as things stand, arrivals placed: what a controller may change
-    registry     what is hosted after it
-    drain        the workers that are to be drained from now on
-    asked        a plan that someone asked for; it goes before a controller's
-    """
-
-    number: int
-    at: float
-    seconds: float
-    reports: tuple[Report, ...]
-    watermarks: Mapping[str, int]
-    registry: Registry
-    plan: Plan
-    following: Plan
-    drain: frozenset[int]
-    asked: Plan | None = None
-
-
-Controller = Callable[[Batch], Plan | None]
-"""Called at every border; may return a plan to follow."""
 
 
 class Driver:
@@ -81,6 +54,7 @@ class Driver:
         self._asks = Asks(store)
         self._upcoming: Upcoming | None = None
         self._plan: Plan | None = None
+        self._drain: frozenset[int] | None = None  # asked for and not yet so
         self._ended = time.time()
 
     # Opening
@@ -130,12 +104,12 @@ class Driver:
     def restless(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
         head = self.head()
-        asked = self._upcoming is not None or self._plan is not None
+        asked = self._upcoming is not None or self._plan is not None or self._drain is not None
         return asked or border.is_due(head, self.ledger.registry(head.registry))
 
-    def committed(self, kind: str, name: str) -> list[tuple[str, int, int]]:
+    def committed(self, kind: str, name: str, first: int = 0) -> list[tuple[str, int, int]]:
         """Return where the committed results of a query stand (or the poison rows of a stream)."""
-        return self.results.committed(self.ledger.batches()[-1], kind, name)
+        return self.results.committed(self.ledger.batches()[-1], kind, name, first)
 
     # What is asked between batches
 
@@ -231,7 +205,8 @@ class Driver:
         before = self.ledger.registry(entry.registry)
         coming = self._coming()
         registry, plan = self.upcoming()
-        drain = plan.drained if coming.drain is None else coming.drain
+        self._drain = coming.drain if coming.drain is not None else self._drain
+        drain = plan.drained if self._drain is None else self._drain
         self._upcoming = None
         wanted, self._plan = self._plan, None
         now = time.time()
@@ -252,6 +227,8 @@ class Driver:
         )
         following = border.with_pins(wanted or decided, plan, registry)
         following = self._complete(following, plan, registry)
+        if drain == (following or plan).drained:
+            self._drain = None
         if following is None:
             return done, asked
         self.ledger.write_plan(number + 1, following)

@@ -9,16 +9,21 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.planning.joint import Balancing
 from evenflow.spark import declaring
+from evenflow.spark.balancer import Balancer
+from evenflow.spark.batch import Controller
 from evenflow.spark.bundle import Bundle, pack
-from evenflow.spark.driver import Controller, Driver
+from evenflow.spark.driver import Driver
+from evenflow.spark.measuring import Measuring
 from evenflow.spark.programs import SqlRuntime, engine_version
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
 from evenflow.spark.run import Run
-from evenflow.spark.store import Store
 from evenflow.spark.submission import Submission, check_free
-from evenflow.spark.values import arrow_rows, arrow_schema, duration_us
+from evenflow.spark.values import arrow_rows, arrow_schema
 from evenflow.spark.worker import Runtime
+from evenflow.store import Store
+from evenflow.words import duration_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,14 +44,19 @@ class Flow(declaring.Declares):
 
     runtime: Callable[[], Runtime] = SqlRuntime
 
-    def __init__(self, spark: "SparkSession", *, workers: int, checkpoint: str) -> None:
+    def __init__(
+        self, spark: "SparkSession", *, workers: int, checkpoint: str, active: int | None = None
+    ) -> None:
+        """Take `workers` slots, of which the first `active` are used at first (all by default)."""
         if not 1 <= workers <= 4096:
             raise InputError(f"workers must be between 1 and 4096, got {workers}")
+        if active is not None and not 1 <= active <= workers:
+            raise InputError(f"active must be between 1 and {workers} workers, got {active}")
         self._spark = spark
         self._store = Store(str(checkpoint))
         self._sources: dict[str, DataFrame] = {}
         self._registry = Registry()
-        self._plan = Plan(workers)
+        self._plan = Plan(workers, drained=frozenset(range(active or workers, workers)))
         self._submissions: list[Submission] = []
         self._subscriptions: list[tuple[str, pa.Table]] = []
 
@@ -103,20 +113,29 @@ class Flow(declaring.Declares):
         trigger: str = "1 second",
         *,
         available_now: bool = False,
+        balancing: Balancing | None = None,
         controller: Controller | None = None,
+        measure: bool = True,
+        emulated_cost: float = 0.0,
     ) -> Run:
         """Run everything, from where the checkpoint stands if there is one.
 
-        With `available_now` it processes what is there, then ends. A `controller` sees every batch
-        at its border and may return a plan to follow.
+        With `available_now` it processes what is there, then ends. `balancing` says how keys and
+        queries are kept even; without it they stay where they are put. A `controller` of your own
+        sees every batch at its border and may return a plan to follow. `measure` is whether keyed
+        queries are measured key by key. `emulated_cost` is for experiments only: seconds that
+        every row takes each query besides its real work (see `Measuring`).
         """
         duration_us(trigger, "trigger")
+        measuring = Measuring(measure, emulated_cost)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
-        driver = Driver(self._store, self._plan.workers, controller)
+        balancer = Balancer(balancing or Balancing.off(), controller)
+        driver = Driver(self._store, self._plan.workers, balancer, balancer.arrive)
         try:
             self._open(driver)
-            run = Run(self._spark, driver, self._sources, self.runtime)
+            balancer.open(self._store, driver.head().batch)
+            run = Run(self._spark, driver, balancer, self._sources, self.runtime, measuring)
             run.begin(None if available_now else trigger)
         except BaseException:
             driver.close()

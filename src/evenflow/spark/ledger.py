@@ -15,7 +15,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable
 from evenflow.spark.bundle import Ref
 from evenflow.spark.registry import Hosted, Registry, query_of, query_record
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 FORMAT = 1
 KEPT = 3

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.registry import Registry
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 FORMAT = 1
 

@@ -3,11 +3,9 @@
 import faulthandler
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from evenflow.errors import InputError
 from evenflow.spark.bundle import read_part, unpack
 from evenflow.spark.ledger import Ledger
 from evenflow.spark.registry import Columns, Hosted, Registry
@@ -15,13 +13,13 @@ from evenflow.spark.state import Task
 from evenflow.sql import (
     Catalog,
     Engine,
-    Operator,
     OperatorProgram,
     Program,
     Stream,
     compile_operator,
     compile_query,
     compile_template,
+    imported,
 )
 
 SOFT_SECONDS = 30.0
@@ -57,30 +55,6 @@ def compiled(
     if form == "template":
         return compile_template(name, text, catalog, key=key)
     return compile_operator(name, imported(text), over, catalog, key=key)
-
-
-def path_of(operator: type[Operator]) -> str:
-    """Return where workers find an operator's class."""
-    path = f"{operator.__module__}:{operator.__qualname__}"
-    if operator.__module__ == "__main__" or "<locals>" in path:
-        raise InputError(
-            f"operator {path} cannot be imported by workers; define it at the top of a module"
-        )
-    return path
-
-
-def imported(path: str) -> type[Operator]:
-    """Return the class at a path that `path_of` gave."""
-    module, _, name = path.partition(":")
-    try:
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"operator {path} cannot be imported: {error}; install it") from error
-    if not (isinstance(found, type) and issubclass(found, Operator)):
-        raise InputError(f"{path} is no evenflow.sql.Operator")
-    return found
 
 
 class SqlRuntime:

@@ -1,22 +1,30 @@
 """What a worker tells the driver at the end of a batch."""
 
+import base64
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evenflow.spark import counting
 from evenflow.spark.bundle import Ref
+from evenflow.spark.counting import KeyCounts
 
 
 @dataclass(slots=True)
 class QueryStats:
-    """One query on one worker in one batch; `late` counts rows behind the watermark by stream."""
+    """One query on one worker in one batch; `late` counts rows behind the watermark by stream.
+
+    `made` is what its rows led to, which costs besides the rows themselves: results, or matches
+    where only their sums are results.
+    """
 
     rows_in: int = 0
     rows_out: int = 0
     cpu_seconds: float = 0.0
     state_bytes: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
+    made: float = 0.0
 
 
 @dataclass(slots=True)
@@ -33,6 +41,7 @@ class Report:
     published derived rows: (query uid, worker, where)
     failed    query uid -> reason
     poison    stream -> (where, rows)
+    keys      query uid -> what its keys took, for keyed queries
     """
 
     slot: int
@@ -47,12 +56,16 @@ class Report:
     published: list[tuple[str, int, Ref]] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     poison: dict[str, tuple[Ref, int]] = field(default_factory=dict)
+    keys: dict[str, KeyCounts] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     idle: bool = False
 
     def to_json(self) -> str:
         """Return the report as text."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        record = asdict(replace(self, keys={}))
+        # Thousands of keys: bytes, not numbers in digits.
+        record["keys"] = base64.b64encode(counting.to_bytes(self.keys)).decode()
+        return json.dumps(record, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Report":
@@ -71,6 +84,7 @@ class Report:
             published=[(uid, slot, Ref(*ref)) for uid, slot, ref in record["published"]],
             failed=record["failed"],
             poison={name: (Ref(*ref), rows) for name, (ref, rows) in record["poison"].items()},
+            keys=counting.from_bytes(base64.b64decode(record["keys"])),
             cpu_seconds=record["cpu_seconds"],
             idle=record["idle"],
         )

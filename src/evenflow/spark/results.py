@@ -9,12 +9,21 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from evenflow.spark.report import Report
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 FOLDER = "results/index"
 BLOCKS = (64, 64 * 64)
 
 Index = dict[str, dict[str, list[Any]]]  # results or poison -> name -> file, offset, length, rows
+
+
+def batch_of(file: str) -> int:
+    """Return the batch whose results a file holds.
+
+    >>> batch_of("results/data/000000000012-3-0-abc")
+    12
+    """
+    return int(file.rpartition("/")[2][:12])
 
 
 class Span(NamedTuple):
@@ -46,12 +55,18 @@ class Results:
         if index["results"] or index["poison"]:
             self.store.write_record(Span(batch, batch).file, index)
 
-    def committed(self, head: int, kind: str, name: str) -> list[tuple[str, int, int]]:
-        """Return where the results of a query stand (or the poison rows of a stream)."""
+    def committed(
+        self, head: int, kind: str, name: str, first: int = 0
+    ) -> list[tuple[str, int, int]]:
+        """Return where the results of a query stand (or the poison rows of a stream).
+
+        Those of the batches from `first` on.
+        """
         return [
             (file, offset, length)
-            for index in self._read(0, head)
+            for index in self._read(first, head)
             for file, offset, length, _ in index[kind].get(name, ())
+            if batch_of(file) >= first
         ]
 
     def named(self, first: int, end: int) -> set[str]:

@@ -19,7 +19,7 @@ from evenflow.model.arrays import Workers
 from evenflow.spark.bundle import Ref, pack
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.registry import Hosted, Registry, StreamSpec
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 ENVELOPE = "slot int, kind string, name string, blob binary"
 NO_ENVELOPES = ("0 AS slot", "value AS kind", "value AS name", "CAST(value AS BINARY) AS blob")

@@ -1,6 +1,7 @@
 """A running flow: the handle to submit, cancel, move, read and stop."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,16 +12,21 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.model import Decision, Outcome, Plan, Snapshot
+from evenflow.planning.joint import Balancing
 from evenflow.spark import declaring
 from evenflow.spark.asks import Cancel, Pin
-from evenflow.spark.driver import Batch, Driver
-from evenflow.spark.registry import Hosted, listed
+from evenflow.spark.balancer import Balancer, HotKey
+from evenflow.spark.batch import Batch
+from evenflow.spark.driver import Driver
+from evenflow.spark.measuring import Measuring
+from evenflow.spark.registry import Hosted, StreamSpec, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
 from evenflow.spark.submission import Submission
-from evenflow.spark.tasks import REPORT, Home, ReadParts, RouteSource, Work
+from evenflow.spark.tasks import PLACES, REPORT, Home, ReadParts, RouteSource, Work
 from evenflow.spark.worker import Runtime
+from evenflow.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,11 +49,13 @@ class Run(declaring.Declares):
         self,
         spark: "SparkSession",
         driver: Driver,
+        balancer: Balancer,
         sources: Mapping[str, "DataFrame"],
         runtime: Callable[[], Runtime],
+        measuring: Measuring,
     ) -> None:
-        self._spark, self._driver = spark, driver
-        self._sources, self._runtime = sources, runtime
+        self._spark, self._driver, self._balancer = spark, driver, balancer
+        self._sources, self._runtime, self._measuring = sources, runtime, measuring
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -100,7 +108,7 @@ class Run(declaring.Declares):
             routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
             envelopes = envelopes.union(routed)
         dealt = envelopes.repartitionById(self._driver.workers, F.col("slot"))
-        return dealt.mapInArrow(Work(home, self._runtime), REPORT)
+        return dealt.mapInArrow(Work(home, self._runtime, self._measuring), REPORT)
 
     def _commit(self, frame: "DataFrame", batch: int) -> None:
         self._driver.commit(
@@ -120,6 +128,20 @@ class Run(declaring.Declares):
             return bool(self._query.awaitTermination(int(timeout)))
         self._query.awaitTermination()
         return True
+
+    def finish(self, timeout: float = 60.0) -> None:
+        """End at the next batch border, or when `timeout` seconds have passed."""
+        self._stopped.set()
+        begun, until = self.committed, time.monotonic() + timeout
+        while (
+            self._query is not None
+            and self._query.isActive
+            and self._query.status["isTriggerActive"]
+            and self.committed == begun
+            and time.monotonic() < until
+        ):
+            time.sleep(0.05)
+        self.stop()
 
     def stop(self) -> None:
         """End after the batch under way is given up; the next start replays it."""
@@ -206,6 +228,11 @@ class Run(declaring.Declares):
         return self._driver.ledger.registry(head.registry).queries
 
     @property
+    def streams(self) -> Mapping[str, StreamSpec]:
+        """The sources, and the streams that queries publish."""
+        return self._driver.ledger.registry(self._driver.head().registry).streams
+
+    @property
     def plan(self) -> Plan:
         """The plan of the next batch."""
         return self._driver.ledger.plan(self._driver.head().plan)
@@ -214,6 +241,39 @@ class Run(declaring.Declares):
     def batches(self) -> tuple[Batch, ...]:
         """Statistics of the last batches of this run."""
         return tuple(self._driver.history)
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """What was observed in the last batches; older ones are in the checkpoint's history."""
+        return tuple(self._balancer.snapshots)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What was decided at the last borders, and why."""
+        return tuple(self._balancer.decisions)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What the decisions that moved something have brought."""
+        return tuple(self._balancer.outcomes)
+
+    def hot_keys(self, name: str, count: int = 20) -> list[HotKey]:
+        """Return the heaviest keys of a keyed query, each with its share and its worker."""
+        return self._balancer.hot_keys(name, count)
+
+    @property
+    def balancing(self) -> Balancing:
+        """How it is balanced; set it to balance otherwise from the next border on."""
+        return self._balancer.config
+
+    @balancing.setter
+    def balancing(self, config: Balancing) -> None:
+        self._balancer.config = config
+
+    @property
+    def restless(self) -> bool:
+        """Whether there is something to do even if no more rows arrive."""
+        return self._driver.restless()
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -238,14 +298,27 @@ class Run(declaring.Declares):
         """Watermark of each stream in microseconds."""
         return self._driver.head().watermarks
 
-    def results(self, name: str) -> "DataFrame":
-        """Return everything committed of a query so far, each batch once."""
+    @property
+    def committed(self) -> int:
+        """How many batches of the checkpoint are committed: the number of the next one."""
+        return self._driver.head().batch
+
+    @property
+    def checkpoint(self) -> Store:
+        """The files of this flow."""
+        return self._driver.store
+
+    def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
+        """Return everything committed of a query so far, each batch once.
+
+        `first` leaves earlier batches out; `batch` names a further column with their numbers.
+        """
         query, past = self.queries.get(name), self._driver.ledger.past_names()
         if query is None and name not in past:
             known = listed({*past, *self.queries})
             raise InputError(f"there is no query {name!r}; there are {known}")
         query = query or self._driver.ledger.past(name)
-        return self._parts("results", query.uid, query.schema)
+        return self._parts("results", query.uid, query.schema, first, batch)
 
     def poison(self, stream: str) -> "DataFrame":
         """Return the rows of a stream that were set aside for a missing or absurd event time."""
@@ -255,10 +328,14 @@ class Run(declaring.Declares):
             raise InputError(f"there is no stream {stream!r}; there are {listed(streams)}")
         return self._parts("poison", stream, streams[stream].schema)
 
-    def _parts(self, kind: str, name: str, schema: "pa.Schema") -> "DataFrame":
-        places: list[Any] = self._driver.committed(kind, name)
-        found = self._spark.createDataFrame(places, "file string, offset long, length long")
-        return found.mapInArrow(ReadParts(self._driver.store.uri), from_arrow_schema(schema))
+    def _parts(
+        self, kind: str, name: str, schema: pa.Schema, first: int = 0, batch: str | None = None
+    ) -> "DataFrame":
+        places: list[Any] = self._driver.committed(kind, name, first)
+        found = self._spark.createDataFrame(places, PLACES)
+        shape = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
+        reading = ReadParts(self._driver.store.uri, batch)
+        return found.mapInArrow(reading, from_arrow_schema(shape))
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from evenflow.model.arrays import Bools, Hashes
+from evenflow.model.arrays import Bools, Hashes, Indices
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
-from evenflow.spark.store import Store
+from evenflow.store import Store
 
 
 class Saved(Protocol):
@@ -54,6 +54,9 @@ class Task(Protocol):
 
     def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
         """Take new rows in and return what they bring about."""
+
+    def kept(self, keys: Hashes) -> tuple[Indices, Indices]:
+        """Return rows and bytes kept for each of the keys."""
 
     def save(self) -> Saved:
         """Return what is new since the last save."""

@@ -11,7 +11,7 @@ from evenflow.model import Plan
 from evenflow.spark import border
 from evenflow.spark.programs import Compiled, compiled
 from evenflow.spark.registry import Columns, Hosted, Registry, StreamSpec, listed
-from evenflow.spark.values import check_name
+from evenflow.words import check_name
 
 Names = str | list[str] | tuple[str, ...]
 Key = Names | Mapping[str, Names]

@@ -10,9 +10,11 @@ from pyspark import TaskContext
 
 from evenflow.spark.bundle import Ref, read_part, unpack
 from evenflow.spark.ledger import Ledger
+from evenflow.spark.measuring import Measuring
+from evenflow.spark.results import batch_of
 from evenflow.spark.router import route_source
-from evenflow.spark.store import Store
 from evenflow.spark.worker import Envelope, Process, Runtime
+from evenflow.store import Store
 
 REPORT = "report string"
 
@@ -39,23 +41,27 @@ class RouteSource:
 class Work:
     """mapInArrow over the envelopes of one worker: partition d is worker d."""
 
-    def __init__(self, home: Home, runtime: Callable[[], Runtime]) -> None:
-        self.home, self.runtime = home, runtime
+    def __init__(self, home: Home, runtime: Callable[[], Runtime], measuring: Measuring) -> None:
+        self.home, self.runtime, self.measuring = home, runtime, measuring
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker's batch and return its report."""
         slot, attempt = context().partitionId(), context().attemptNumber()
         process = process_of(self.home, self.runtime)
-        report = process.run(slot, batch_id(), _envelopes(batches, slot), attempt)
+        envelopes = _envelopes(batches, slot)
+        report = process.run(slot, batch_id(), envelopes, attempt, self.measuring)
         _settle()
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
 
 
-class ReadParts:
-    """mapInArrow over places of results."""
+PLACES = "file string, offset long, length long"
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+
+class ReadParts:
+    """mapInArrow over places of results; `batch` names a column for the batch they are of."""
+
+    def __init__(self, root: str, batch: str | None = None) -> None:
+        self.root, self.batch = root, batch
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows that stand there."""
@@ -63,7 +69,11 @@ class ReadParts:
         for places in batches:
             for place in places.to_pylist():
                 ref = Ref(place["file"], place["offset"], place["length"])
-                yield from unpack(read_part(store, ref)).to_batches()
+                rows = unpack(read_part(store, ref))
+                if self.batch is not None:
+                    number = pa.repeat(pa.scalar(batch_of(ref.file), pa.int64()), len(rows))
+                    rows = rows.append_column(self.batch, number)
+                yield from rows.to_batches()
 
 
 _ledgers: dict[Home, Ledger] = {}

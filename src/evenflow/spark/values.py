@@ -1,6 +1,5 @@
-"""What users write, brought to the values used inside."""
+"""Spark's frames, brought to the Arrow values used inside."""
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,41 +9,6 @@ from evenflow.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_UNITS_US = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-
-
-def duration_us(text: str, what: str) -> int:
-    """Read a duration as Spark writes it.
-
-    >>> duration_us("10 seconds", "watermark"), duration_us("1 minute 500 milliseconds", "w")
-    (10000000, 60500000)
-    """
-    parts = re.findall(r"(\d+)\s*([a-zA-Z]+)", text)
-    if not parts or re.sub(r"(\d+)\s*([a-zA-Z]+)", "", text).strip():
-        raise InputError(f"{what} {text!r} is no duration; write for example '10 seconds'")
-    total = 0
-    for number, unit in parts:
-        name = unit.lower().removesuffix("s")
-        if name not in _UNITS_US:
-            raise InputError(f"{what} {text!r} has the unit {unit!r}; use {', '.join(_UNITS_US)}")
-        total += int(number) * _UNITS_US[name]
-    return total
-
-
-def check_name(name: str, what: str) -> str:
-    """Refuse names that SQL could not say."""
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} cannot name a {what}; use letters, digits and _")
-    return name
 
 
 def arrow_schema(frame: "DataFrame", what: str) -> pa.Schema:

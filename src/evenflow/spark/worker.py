@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from evenflow.model import EVERYWHERE, Move, Plan, moves
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
+from evenflow.spark.counting import count_keys
 from evenflow.spark.crash import crash_point
 from evenflow.spark.culprit import Care
 from evenflow.spark.ledger import Derived, Entry, HandOff, Ledger, Subscribing
+from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.registry import Hosted, Registry
 from evenflow.spark.report import QueryStats, Report
 from evenflow.spark.router import FILED, POISON, Split, deal, demand, split_of, times_us
@@ -56,19 +58,30 @@ class Process:
         self.runtime = runtime
         self.states: dict[int, SlotState] = {}
 
-    def run(self, slot: int, batch: int, envelopes: Iterable[Envelope], attempt: int = 0) -> Report:
+    def run(
+        self,
+        slot: int,
+        batch: int,
+        envelopes: Iterable[Envelope],
+        attempt: int = 0,
+        measuring: Measuring = Measuring(),  # noqa: B008 - frozen
+    ) -> Report:
         """Run one worker's batch."""
         began = time.thread_time()
         care = Care(self.ledger.store, slot, batch, attempt)
-        work = _Batch(self, slot, self.ledger.entry(batch), care)
+        work = _Batch(self, slot, self.ledger.entry(batch), care, measuring)
         report = work.run(list(envelopes))
         report.cpu_seconds = time.thread_time() - began
+        emulate(report, measuring.emulated_cost)
         return report
 
 
 class _Batch:
-    def __init__(self, process: Process, slot: int, entry: Entry, care: Care) -> None:
+    def __init__(
+        self, process: Process, slot: int, entry: Entry, care: Care, measuring: Measuring
+    ) -> None:
         self.process, self.slot, self.entry, self.care = process, slot, entry, care
+        self.measuring = measuring
         self.ledger, self.store = process.ledger, process.ledger.store
         self.registry = self.ledger.registry(entry.registry)
         self.plan = self.ledger.plan(entry.plan)
@@ -217,14 +230,29 @@ class _Batch:
         task = self._task(query.uid)
         output = task.step(rows, mark)
         late = {stream: count for stream, count in output.late.items() if count}
-        self.report.queries[query.uid] = QueryStats(
-            number, output.rows.num_rows, time.thread_time() - began, task.state_bytes, late
-        )
-        if output.rows.num_rows:
+        made = output.rows.num_rows
+        if made:
             part = self.result_file.add(pack(output.rows, compress=True))
-            self.report.results[query.uid] = (part, output.rows.num_rows)
+            self.report.results[query.uid] = (part, made)
             if query.publish:
                 self._publish(query, output.rows, part)
+        stats = QueryStats(
+            number, made, time.thread_time() - began, task.state_bytes, late, float(made)
+        )
+        self.report.queries[query.uid] = stats
+        self._count(query, task, rows, stats)
+
+    def _count(
+        self, query: Hosted, task: Task, rows: dict[str, pa.Table], stats: QueryStats
+    ) -> None:
+        """Tell what the keys of a keyed query took."""
+        table = self.plan.tables.get(query.name)
+        if table is None or query.inferred is None or not self.measuring.keys:
+            return
+        mine = table.hashes[table.owners == self.slot]
+        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, mine)
+        self.report.keys[query.uid] = counts
+        stats.made = counts.total_made
 
     def _publish(self, query: Hosted, rows: pa.Table, part: Ref) -> None:
         """Address derived rows by the plan of the next batch, which is known by now."""
@@ -284,7 +312,7 @@ class _Batch:
 
     def _save(self) -> None:
         for uid in sorted(self.changed):
-            self._attempt(uid, partial(self.state.save_task, uid, self.state_file))
+            self._attempt(uid, partial(self._save_task, uid))
         self.state.save_index(self.state_file)
         crash_point("worker.before_write")
         for bundle in (self.state_file, self.result_file, self.exchange_file):
@@ -299,6 +327,12 @@ class _Batch:
             if kept.task.next_due_us is not None
         }
         self.process.states[self.slot] = self.state
+
+    def _save_task(self, uid: str) -> None:
+        began = time.thread_time()
+        self.state.save_task(uid, self.state_file)
+        if uid in self.report.queries:
+            self.report.queries[uid].cpu_seconds += time.thread_time() - began
 
     # One query's failure is only its own
 
@@ -316,6 +350,7 @@ class _Batch:
     def _failed(self, uid: str, error: Exception) -> None:
         self.report.failed[uid] = f"{type(error).__name__}: {error}"
         self.report.results.pop(uid, None)
+        self.report.keys.pop(uid, None)
         self.report.published = [sent for sent in self.report.published if sent[0] != uid]
         self.state.drop(uid)
         self.changed.discard(uid)

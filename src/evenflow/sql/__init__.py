@@ -26,8 +26,10 @@ depend on the rows of that batch: rows for windows it completes are late.
 """
 
 from evenflow.sql.catalog import Catalog, Stream
+from evenflow.sql.ddl import read_schema
 from evenflow.sql.engine import Engine
 from evenflow.sql.failure import QueryFailed
+from evenflow.sql.finding import imported, path_of
 from evenflow.sql.keeping import Output, Saved, Task
 from evenflow.sql.operator import Operator, OperatorProgram, compile_operator
 from evenflow.sql.program import Program, compile_query, compile_template
@@ -47,5 +49,8 @@ __all__ = [
     "compile_operator",
     "compile_query",
     "compile_template",
+    "imported",
+    "path_of",
+    "read_schema",
     "sane",
 ]

@@ -44,6 +44,10 @@ class Entry:
         """List the places that askers in order of their hashes want."""
         return find(self.hashes, self.times, self.directory, self.shift, keys, low, high)
 
+    def count(self, keys: Hashes, start: int) -> Indices:
+        """Count the rows of each key, leaving out those before `start`."""
+        return count(self.hashes, self.positions, self.directory, self.shift, keys, start)
+
 
 class Index:
     """An index over the runs of a store by some of its columns; each run carries its part."""
@@ -56,7 +60,7 @@ class Index:
         asked = merge_spans(hashes, low, high)
         found = []
         for run in runs:
-            entry = self._of(run)
+            entry = self.of(run)
             hit = entry.find(*asked)
             if len(hit):
                 found.append(run.rows.take(pa.array(entry.positions[hit])))
@@ -80,7 +84,8 @@ class Index:
         order = np.argsort(together, kind="stable")  # which only merges what is in order already
         merged.indexes[self.columns] = Entry.of(merged, together[order], places[order])
 
-    def _of(self, run: Run) -> Entry:
+    def of(self, run: Run) -> Entry:
+        """Return the part of one run, made when it is first asked for."""
         if self.columns not in run.indexes:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
             # Rows are in order of time already, so a stable sort orders by (hash, time).
@@ -123,6 +128,43 @@ def _first(values: Any, first: int, last: int, wanted: Any) -> int:
 
 
 @kernel
+def _end(hashes: Hashes, at: int, last: int) -> int:
+    """Return where the equal hashes that begin at a place end, if they do before the last."""
+    end, stride = at, 1
+    while end < last and hashes[end] == hashes[at]:  # gallop: a hot key has many rows
+        end, stride = end + stride, stride * 2
+    begin, end = at, min(end, last)
+    while begin < end:
+        middle = (begin + end) // 2
+        if hashes[middle] == hashes[at]:
+            begin = middle + 1
+        else:
+            end = middle
+    return end
+
+
+@kernel
+def count(
+    hashes: Hashes,
+    positions: Indices,
+    directory: Indices,
+    shift: np.uint64,
+    keys: Hashes,
+    start: int,
+) -> Indices:
+    """Count the positions from `start` on of each key; those of one key ascend."""
+    found = np.zeros(len(keys), dtype=np.int64)
+    for row in range(len(keys)):
+        key = keys[row]
+        last = directory[(key >> shift) + np.uint64(1)]
+        at = _first(hashes, directory[key >> shift], last, key)
+        if at < last and hashes[at] == key:
+            end = _end(hashes, at, last)
+            found[row] = end - _first(positions, at, end, start)
+    return found
+
+
+@kernel
 def find(
     hashes: Hashes,
     times: Indices,
@@ -140,16 +182,7 @@ def find(
         key = keys[row]
         last = directory[(key >> shift) + np.uint64(1)]
         at = _first(hashes, directory[key >> shift], last, key)
-        end, stride = at, 1
-        while end < last and hashes[end] == key:  # gallop: a hot key has many rows
-            end, stride = end + stride, stride * 2
-        begin, end = at, min(end, last)
-        while begin < end:
-            middle = (begin + end) // 2
-            if hashes[middle] == key:
-                begin = middle + 1
-            else:
-                end = middle
+        end = _end(hashes, at, last) if at < last and hashes[at] == key else at
         begins[row] = _first(times, at, end, lows[row])
         ends[row] = _first(times, begins[row], end, highs[row] + 1)
         total += ends[row] - begins[row]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.model.arrays import Hashes, Indices
+from evenflow.sql.index import Index
 from evenflow.sql.rows import to_bytes
 from evenflow.sql.store import NEVER, Select, Store
 
@@ -78,6 +79,20 @@ class Task(ABC):
         hashes, places = np.unique(np.concatenate([h for h, _ in parts]), return_inverse=True)
         sizes = np.bincount(places, np.concatenate([b for _, b in parts]), len(hashes))
         return hashes, sizes.astype(np.int64)
+
+    def kept(self, keys: Hashes) -> tuple[Indices, Indices]:
+        """Return how many rows each of the keys has, and about how many bytes they are.
+
+        Costs what is asked for, not what is kept: each run is indexed once, as for joins.
+        """
+        rows, sizes = np.zeros((2, len(keys)), dtype=np.int64)
+        for store in self.stores().values():
+            index = Index(store.key or ())
+            for run in store.runs:
+                here = index.of(run).count(keys, run.start)
+                rows += here
+                sizes += here * run.live.nbytes // len(run)
+        return rows, sizes
 
     def save(self) -> Saved:
         """Hand out the state; segments are immutable and named once and for all."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from evenflow.model import Plan, Snapshot
+from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.joint.config import OFF, Balancing
 from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, Problem, place_all
@@ -38,8 +39,8 @@ def arrive(
     if config.queries == OFF:
         return _fewest(plan, [name for name, at in zip(whole, current, strict=True) if at < 0])
     problem = Problem.of(
-        _subscriptions(whole, loads, rates or {}),
-        Fleet(_capacities(plan), config.slack, config.absolute_slack),
+        subscriptions(whole, loads, rates or {}),
+        Fleet(capacities(plan), config.slack, config.absolute_slack),
         current=current,
     )
     found = place_all(ONLINE[config.queries](problem, config.rng()), problem).workers
@@ -55,13 +56,14 @@ def _worker(plan: Plan, name: str) -> int:
     return NOWHERE if worker in plan.drained else worker
 
 
-def _capacities(plan: Plan) -> np.ndarray:
-    capacities = np.ones(plan.workers)
-    capacities[list(plan.drained)] = 0.0
-    return capacities
+def capacities(plan: Plan) -> Floats:
+    """Return the strength of each worker: none if it is drained."""
+    result = np.ones(plan.workers)
+    result[list(plan.drained)] = 0.0
+    return result
 
 
-def _subscriptions(
+def subscriptions(
     whole: Streams, loads: Mapping[str, float], rates: Mapping[str, float]
 ) -> Subscriptions:
     """Number the streams and fill in what is not known. Loads and rates of zero are none."""
@@ -77,7 +79,7 @@ def _subscriptions(
     )
 
 
-def _filled(values: list[float]) -> np.ndarray:
+def _filled(values: list[float]) -> Floats:
     """Return the values with the mean of the known in place of the unknown."""
     array = np.array(values, dtype=np.float64)
     known = array[array > 0]

@@ -1,33 +1,28 @@
 """The controller: a pure function of what was observed and decided so far.
 
-At every border, in this order, all in one plan: workers that go or come; hot keys of keyed
-queries; whole queries that outgrew a worker; whole queries that make a worker too full or whose
-bursts coincide. A plan too large for the move budget is followed in steps.
+At every border, all in one plan: workers that go or come; whole queries that outgrew a worker;
+where a worker surely carries too much, hot keys and whole queries, those first that cause it;
+bursts that coincide. A plan too large for the move budget is followed in steps.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from evenflow.errors import InputError
-from evenflow.model import Decision, Judgement, Move, Plan, Snapshot, Verdict, moves
-from evenflow.model.arrays import Floats
+from evenflow.model import Decision, Judgement, Plan, Snapshot, Verdict, moves
 from evenflow.planning.joint.arrival import stream_rates
 from evenflow.planning.joint.config import OFF, Balancing
 from evenflow.planning.joint.draining import drainable, redrained
-from evenflow.planning.joint.estimate import last_change, shares, usable
-from evenflow.planning.joint.judge import judgement
+from evenflow.planning.joint.judge import predicted
 from evenflow.planning.joint.keyed import plan_keys
-from evenflow.planning.joint.projection import (
-    moved_bytes,
-    same_plan,
-    shipped_bytes,
-    whole_series,
-    worker_loads,
-)
+from evenflow.planning.joint.levels import Levels
+from evenflow.planning.joint.projection import moved_bytes, same_plan
 from evenflow.planning.joint.promotion import outgrown, promoted
 from evenflow.planning.joint.recent import Item, recent_moves
 from evenflow.planning.joint.staging import refitted, stage
-from evenflow.planning.joint.whole import plan_whole
+from evenflow.planning.joint.whole import WholeStep, even_out, keep_apart
 
 QUIET = (
     "infeasible",
@@ -41,52 +36,59 @@ QUIET = (
 """Why nothing is done, what matters most first."""
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A plan on its way through the steps, and what they say about it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What the steps look at besides the loads."""
 
-    plan: Plan
+    window: tuple[Snapshot, ...]
+    rates: dict[str, float]
+    left: dict[Item, set[int]]
+    config: Balancing
+    bursts_tried: bool
+
+    @property
+    def last(self) -> Snapshot:
+        """The batch that has just ended."""
+        return self.window[-1]
+
+    @property
+    def following(self) -> Plan:
+        """The plan to be changed."""
+        return self.last.following
+
+    def judge(self, levels: Levels) -> Judgement:
+        """Judge the plan of some levels."""
+        return predicted(levels, self.last, self.rates)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan on its way through the steps, the loads under it, and what they say about it."""
+
+    levels: Levels
+    view: View
     trigger: str = "none"
     reason: str = ""
     notes: list[str] = field(default_factory=list)
     reasons: set[str] = field(default_factory=set)
     verdicts: list[Verdict] = field(default_factory=list)
 
+    @property
+    def plan(self) -> Plan:
+        """The plan as it stands."""
+        return self.levels.plan
+
     def change(self, plan: Plan, trigger: str, reason: str, note: str) -> None:
         """Take a change in; the first one names the decision."""
         if not self.reason:
             self.trigger, self.reason = trigger, reason
-        self.plan = plan
+        self.levels = Levels.of(self.view.window, plan)
         self.notes.append(note)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _View:
-    """What the steps look at: the window, its usable rows, and what holds since when."""
-
-    snapshots: tuple[Snapshot, ...]
-    rates: dict[str, float]
-    left: dict[Item, set[int]]
-    config: Balancing
-
-    @property
-    def last(self) -> Snapshot:
-        """The batch that has just ended."""
-        return self.snapshots[-1]
-
-    def judge(self, plan: Plan) -> Judgement:
-        """Judge a plan by the window."""
-        loads = worker_loads(self.snapshots, plan)
-        rows = usable(loads[:, list(plan.active)])
-        shipped = shipped_bytes(plan, self.last, self.rates)
-        if not len(rows):
-            return judgement(loads, plan.active, shipped)
-        return judgement(loads[rows], plan.active, shipped, self.since(loads[rows], plan))
-
-    @staticmethod
-    def since(loads: Floats, plan: Plan) -> int:
-        """Return since which row the loads hold."""
-        return last_change(shares(loads[:, list(plan.active)]))
+    def note(self, step_reason: str, verdicts: tuple[Verdict, ...]) -> None:
+        """Keep what a step found, whether or not it changes anything."""
+        self.reasons.add(step_reason)
+        self.verdicts += verdicts
 
 
 def decide(
@@ -96,120 +98,155 @@ def decide(
     if not snapshots:
         raise InputError("a decision needs at least one snapshot, got none")
     view = _view(snapshots, decisions, config)
-    following = view.last.following
-    before = view.judge(following)
-    draft = _Draft(following)
+    draft = Draft(Levels.of(view.window, view.following), view)
+    before = view.judge(draft.levels)
     target = _unfinished(view, decisions, before)
     if target is not None:
         draft.change(target, "staged", "staged", "the next step of the plan before")
-    else:
-        _draining(draft, view)
-        if before.mean_load > 0:
-            _keys(draft, view, before)
-            _promotion(draft, view, before)
-            _queries(draft, view, decisions)
-    return _closed(draft, view, before)
+        return _closed(draft, before)
+    _draining(draft)
+    if before.mean_load > 0:
+        _promotion(draft, before)
+        _imbalance(draft)
+        _bursts(draft)
+    return _closed(draft, before)
 
 
-def _view(snapshots: Sequence[Snapshot], decisions: Sequence[Decision], config: Balancing) -> _View:
+def _view(snapshots: Sequence[Snapshot], decisions: Sequence[Decision], config: Balancing) -> View:
     window = tuple(snapshots[-config.window :])
-    last = window[-1]
-    left = recent_moves(decisions, last.batch, config.cooldown)
-    return _View(window, stream_rates(window), left, config)
+    batch = window[-1].batch
+    left = recent_moves(decisions, batch, config.cooldown)
+    tried = any(
+        decision.trigger == "bursts" and decision.batch > batch - config.cooldown
+        for decision in decisions[-config.cooldown :]
+    )
+    return View(window, stream_rates(window), left, config, tried)
 
 
-def _unfinished(view: _View, decisions: Sequence[Decision], before: Judgement) -> Plan | None:
+def _unfinished(view: View, decisions: Sequence[Decision], before: Judgement) -> Plan | None:
     """Return where the steps before lead, if that is still worth it."""
-    last = decisions[-1] if decisions else None
-    if last is None or last.target is None or last.target.workers != view.last.plan.workers:
+    last, following = decisions[-1] if decisions else None, view.following
+    if last is None or last.target is None or last.target.workers != following.workers:
         return None
-    target = refitted(last.target, view.last.following)
-    drain, _ = drainable(view.last)
-    pinned = {name for name, query in view.last.queries.items() if query.pinned}
-    if target.drained != drain or any(
-        target.placement.get(name) != view.last.following.placement.get(name) for name in pinned
+    target = refitted(last.target, following)
+    pinned = [name for name, query in view.last.queries.items() if query.pinned]
+    if target.drained != drainable(view.last)[0] or any(
+        target.placement.get(name) != following.placement.get(name) for name in pinned
     ):
         return None
-    gains = target.drained != view.last.following.drained
-    if not gains and view.judge(target).imbalance >= before.imbalance:
-        return None
-    return None if same_plan(target, view.last.following) else target
+    if target.drained == following.drained:
+        after = view.judge(Levels.of(view.window, target))
+        if after.imbalance >= before.imbalance:
+            return None
+    return None if same_plan(target, following) else target
 
 
-def _draining(draft: _Draft, view: _View) -> None:
+def _draining(draft: Draft) -> None:
+    view, plan = draft.view, draft.plan
     drain, verdicts = drainable(view.last)
     draft.verdicts += verdicts
-    if drain == draft.plan.drained:
+    if drain == plan.drained:
         return
-    names = list(draft.plan.placement)
-    known = whole_series(view.snapshots, names).mean(axis=1).tolist() if names else []
-    loads = dict(zip(names, known, strict=True))
-    goes, comes = drain - draft.plan.drained, draft.plan.drained - drain
-    plan = redrained(view.last, drain, loads, view.rates, view.config)
+    samples = draft.levels.samples
+    known = samples.mean(axis=1) if samples.size else np.zeros(len(draft.levels.names))
+    loads = dict(zip(draft.levels.names, known.tolist(), strict=True))
+    goes, comes = drain - plan.drained, plan.drained - drain
+    changed = redrained(view.last, drain, loads, view.rates, view.config)
     if comes:
-        draft.change(plan, "activate", "activated", f"activates {_workers(comes)}")
+        draft.change(changed, "activate", "activated", f"activates {_workers(comes)}")
     if goes:
-        draft.change(plan, "drain", "drained", f"drains {_workers(goes)}")
+        draft.change(changed, "drain", "drained", f"drains {_workers(goes)}")
 
 
-def _keys(draft: _Draft, view: _View, before: Judgement) -> None:
-    if view.config.keys == OFF:
+def _promotion(draft: Draft, before: Judgement) -> None:
+    view = draft.view
+    if view.config.keys == OFF or len(view.window) < view.config.samples:
         return
-    forced = draft.plan.drained != view.last.following.drained
-    for name in sorted(draft.plan.tables):
-        step = plan_keys(
-            view.snapshots, name, draft.plan, view.left, before.mean_load, view.config, forced
-        )
-        draft.reasons.add(step.reason)
-        draft.verdicts += step.verdicts
+    names = outgrown(view.window, draft.plan, before.mean_load, view.config)
+    if names:
+        note = f"spreads {', '.join(names)} over all workers"
+        draft.change(promoted(draft.plan, names), "promotion", "promoted", note)
+
+
+def _imbalance(draft: Draft) -> None:
+    """Even out the load if a worker surely carries too much, or workers come or go."""
+    config, levels = draft.view.config, draft.levels
+    forced = draft.plan.drained != draft.view.following.drained
+    if not forced:
+        if len(levels.snapshots) < config.samples:
+            draft.reasons.add("few_samples")
+            return
+        if levels.surely(config.confidence) <= 1 + config.max_imbalance:
+            even = draft.view.judge(levels).imbalance <= 1 + config.max_imbalance
+            draft.reasons.add("balanced" if even else "not_sure")
+            return
+    steps = [_keys, _queries]
+    for step in steps if _keys_cause_it(levels) else reversed(steps):
+        if draft.levels.means.max() > (1 + config.aim) * draft.levels.means.mean():
+            step(draft, forced)
+
+
+def _keys_cause_it(levels: Levels) -> bool:
+    """Tell whether the busiest worker is that by its keys rather than by its whole queries."""
+    busiest = int(levels.means.argmax())
+    shared = levels.shared[:, levels.active].mean(axis=0)
+    whole = levels.whole[:, levels.active].mean(axis=0)
+    return bool(shared[busiest] - shared.mean() >= whole[busiest] - whole.mean())
+
+
+def _keys(draft: Draft, forced: bool) -> None:
+    """Plan keyed queries, the heaviest first, until the load is even."""
+    view, config = draft.view, draft.view.config
+    if config.keys == OFF:
+        return
+    weight = {name: float(part.series.sum()) for name, part in draft.levels.keyed.items()}
+    for name in sorted(weight, key=lambda name: (-weight[name], name)):
+        means = draft.levels.means
+        if means.max() <= (1 + config.aim) * means.mean():
+            return
+        step = plan_keys(draft.levels, name, view.left, config, forced)
+        draft.note(step.reason, step.verdicts)
         if step.table is not None:
             plan = replace(draft.plan, tables={**draft.plan.tables, name: step.table})
             note = f"keys of {name}: from {step.before:.3f} to {step.after:.3f} times the mean"
             draft.change(plan, "imbalance", "keys", note)
 
 
-def _promotion(draft: _Draft, view: _View, before: Judgement) -> None:
-    if view.config.keys == OFF or len(view.snapshots) < view.config.samples:
+def _queries(draft: Draft, forced: bool) -> None:
+    if draft.view.config.operators == OFF:
         return
-    names = outgrown(view.snapshots, draft.plan, before.mean_load, view.config)
-    if names:
-        note = f"spreads {', '.join(names)} over all workers"
-        draft.change(promoted(draft.plan, names), "promotion", "promoted", note)
+    view = draft.view
+    _take(draft, even_out(draft.levels, view.rates, view.left, view.config, forced))
 
 
-def _queries(draft: _Draft, view: _View, decisions: Sequence[Decision]) -> None:
-    if view.config.operators == OFF:
-        return
-    comes = view.last.following.drained - draft.plan.drained
-    tried = any(
-        decision.trigger == "bursts" and decision.batch > view.last.batch - view.config.cooldown
-        for decision in decisions[-view.config.cooldown :]
-    )
-    step = plan_whole(
-        view.snapshots, draft.plan, view.left, view.config, bool(comes), bursts=not tried
-    )
-    draft.reasons.add(step.reason)
-    draft.verdicts += step.verdicts
+def _bursts(draft: Draft) -> None:
+    """Move bursts apart; a try that failed is not repeated within the cooldown."""
+    view = draft.view
+    if view.config.operators != OFF and not draft.reason and not view.bursts_tried:
+        _take(draft, keep_apart(draft.levels, view.rates, view.left, view.config))
+
+
+def _take(draft: Draft, step: WholeStep) -> None:
+    draft.note(step.reason, step.verdicts)
     if step.placement is not None:
         plan = replace(draft.plan, placement={**draft.plan.placement, **step.placement})
-        note = f"{step.trigger} of queries: from {step.before:.3f} to {step.after:.3f}"
-        draft.change(plan, step.trigger, "queries", note)
-    elif step.trigger != "none" and draft.trigger == "none":
+        note = f"{len(step.placement)} queries: from {step.before:.3f} to {step.after:.3f}"
+        draft.change(plan, step.trigger, "queries", f"{note} times the mean")
+    elif step.trigger != "none" and not draft.reason:
         draft.trigger = step.trigger
 
 
-def _closed(draft: _Draft, view: _View, before: Judgement) -> Decision:
+def _closed(draft: Draft, before: Judgement) -> Decision:
     """Turn the draft into a decision; nothing changed is a decision as well."""
-    last, following = view.last, view.last.following
-    verdicts = tuple(dict.fromkeys(draft.verdicts))
+    view, following = draft.view, draft.view.following
+    last, verdicts = view.last, tuple(dict.fromkeys(draft.verdicts))
     if not draft.reason or same_plan(draft.plan, following):
-        reason = _why_quiet(draft, view, before)
-        trigger = draft.trigger if not draft.reason else "none"
+        reason = _why_quiet(draft, before)
         message = f"{reason}: busiest worker at {before.imbalance:.3f} times the mean"
+        trigger = "none" if draft.reason else draft.trigger
         return Decision(last.batch, last.at, trigger, reason, message, before, verdicts=verdicts)
     plan = stage(following, draft.plan, last, view.config)
     done = same_plan(plan, draft.plan)
-    made: tuple[Move, ...] = moves(following, plan)
     return Decision(
         last.batch,
         last.at,
@@ -217,17 +254,18 @@ def _closed(draft: _Draft, view: _View, before: Judgement) -> Decision:
         draft.reason,
         "; ".join(draft.notes),
         before,
-        predicted=view.judge(plan),
+        predicted=view.judge(draft.levels if done else Levels.of(view.window, plan)),
         plan=plan,
         target=None if done else draft.plan,
-        moves=made,
+        moves=moves(following, plan),
         moved_bytes=moved_bytes(following, plan, last),
         verdicts=verdicts,
     )
 
 
-def _why_quiet(draft: _Draft, view: _View, before: Judgement) -> str:
-    if (view.config.keys, view.config.operators) == (OFF, OFF):
+def _why_quiet(draft: Draft, before: Judgement) -> str:
+    config = draft.view.config
+    if (config.keys, config.operators) == (OFF, OFF):
         return OFF
     if before.mean_load <= 0:
         return "no_load"

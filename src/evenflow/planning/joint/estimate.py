@@ -4,11 +4,8 @@ A share series has a row for each batch and a column for each worker, 1 being th
 batch. Its noise is read off the differences between neighbouring batches, pooled over the workers
 by their median, so that a sudden shift, which concerns few of them, is not taken for noise. A
 batch that is farther from the mean of those before it than noise explains begins a new estimate:
-a shift is seen at once, and what holds is averaged. A bound counts as broken only if the estimate
-breaks it by some standard errors; without noise that is at once.
+a shift is seen at once, and what holds is averaged.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,19 +14,6 @@ from evenflow.model.arrays import Bools, Floats, Indices
 NORMAL = 1.4826 / np.sqrt(2)  # from the median absolute difference to a standard deviation
 UNLIKELY = 4.0  # standard errors: one in 16,000, for there are many columns
 ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
-    """The load of each worker in means, the relative error of that, and since which batch."""
-
-    level: Floats
-    error: float
-    since: int
-
-    def surely(self, confidence: float) -> float:
-        """Return the largest load that is sure to be that large."""
-        return float(self.level.max()) * max(1 - confidence * self.error, 0.0)
 
 
 def shares(loads: Floats) -> Floats:
@@ -44,7 +28,7 @@ def shares(loads: Floats) -> Floats:
 
 def noise(series: Floats) -> float:
     """Return the relative standard deviation of a column around its level."""
-    if len(series) < 2:
+    if len(series) < 2 or not series.shape[1]:
         return 0.0
     level = np.maximum(series.mean(axis=0), ROUNDING)
     return float(NORMAL * np.median(np.abs(np.diff(series, axis=0)) / level))
@@ -63,12 +47,6 @@ def last_change(series: Floats) -> int:
         if (np.abs(series[row] - held) > UNLIKELY * spread + ROUNDING).any():
             begin = row
     return begin
-
-
-def estimate(series: Floats, since: int = 0) -> Estimate:
-    """Estimate shares from the rows of a series since some row."""
-    held = series[since:]
-    return Estimate(held.mean(axis=0), noise(series) / np.sqrt(len(held)), since)
 
 
 def usable(loads: Floats) -> Indices:

@@ -4,27 +4,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenflow.model import Decision, Judgement, Outcome, Plan, Snapshot, imbalance
+from evenflow.model import Decision, Judgement, Outcome, Snapshot, imbalance
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint.arrival import stream_rates
-from evenflow.planning.joint.projection import same_plan, shipped_bytes, worker_loads
+from evenflow.planning.joint.levels import Levels
+from evenflow.planning.joint.projection import same_plan, shipped_bytes
 from evenflow.planning.operators.statistics import mean_correlation, variance
 
 FIRST = 3  # batches under a plan by which it is judged
 
 
-def judgement(
-    loads: Floats, active: tuple[int, ...], shipped: float = 0.0, since: int = 0
-) -> Judgement:
+def judgement(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> Judgement:
     """Judge loads with a row for each batch and a column for each worker.
-
-    Means are those since some row, fluctuation is that of all rows.
 
     >>> judgement(np.array([[1.0, 3.0], [3.0, 1.0]]), (0, 1)).imbalance
     1.0
     """
     series = loads[:, list(active)].T
-    means = series[:, since:].mean(axis=1) if series.size else np.zeros(len(active))
+    means = series.mean(axis=1) if series.size else np.zeros(len(active))
     return Judgement(
         imbalance=imbalance(means),
         max_load=float(means.max(initial=0.0)),
@@ -35,15 +31,17 @@ def judgement(
     )
 
 
-def judge(snapshots: Sequence[Snapshot], plan: Plan | None = None) -> Judgement:
-    """Judge a window of batches: as they would be under a plan, or as they were."""
-    last = snapshots[-1]
-    if plan is not None:
-        shipped = shipped_bytes(plan, last, stream_rates(snapshots))
-        return judgement(worker_loads(snapshots, plan), plan.active, shipped)
-    measured = np.stack([snapshot.loads() for snapshot in snapshots])
+def measured(snapshots: Sequence[Snapshot]) -> Judgement:
+    """Judge a window of batches as they were."""
+    loads = np.stack([snapshot.loads() for snapshot in snapshots])
     sent = sum(float(sent.sum()) for snapshot in snapshots for sent in snapshot.shipped.values())
-    return judgement(measured, last.plan.active, sent / len(snapshots))
+    return judgement(loads, snapshots[-1].plan.active, sent / len(snapshots))
+
+
+def predicted(levels: Levels, snapshot: Snapshot, rates: dict[str, float]) -> Judgement:
+    """Judge a window of batches as they would be under a plan."""
+    shipped = shipped_bytes(levels.plan, snapshot, rates)
+    return judgement(levels.total, levels.active, shipped)
 
 
 def outcome(
@@ -63,4 +61,4 @@ def outcome(
     usual = [s.seconds for s in snapshots if s.batch <= decision.batch]
     handing = [s.seconds for s in after if s.batch == decision.batch + 1]
     pause = max(handing[0] - float(np.median(usual)), 0.0) if usual and handing else 0.0
-    return Outcome(decision.batch, under[-1].batch, judge(under), handed_bytes, pause)
+    return Outcome(decision.batch, under[-1].batch, measured(under), handed_bytes, pause)

@@ -1,19 +1,22 @@
-"""Keyed queries: a new routing table where one worker surely carries too much of the query."""
+"""Keyed queries: a new routing table that evens the load of all workers.
+
+What cannot be moved counts as load that stays: the light keys, which are not known one by one, and
+all other queries. So a hot key gives way to other keys as to a heavy whole query beside it.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evenflow.model import KeyLoads, Plan, RoutingTable, Snapshot, Verdict, home
-from evenflow.model.arrays import Bools, Floats, Hashes, Workers
+from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
 from evenflow.planning.joint.config import Balancing
-from evenflow.planning.joint.estimate import estimate, last_change, shares, usable
-from evenflow.planning.joint.projection import dealt, keyed_series
+from evenflow.planning.joint.levels import Levels
+from evenflow.planning.joint.projection import dealt
 from evenflow.planning.joint.recent import Item
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
 
-WATCHED = 16  # heaviest keys whose own shares tell a change, besides the workers'
 UNMOVABLE = 1e6  # times all state: what the light keys of a worker pretend to weigh
 RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone if others will do
 
@@ -22,7 +25,8 @@ RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone 
 class Keyed:
     """The keys of a query as estimated from some batches; workers are numbered among the active.
 
-    The last `workers` entries of `cost` are the light keys of each worker, added up.
+    The last entries of `cost`, one for each worker, are what cannot be moved from it: the light
+    keys, added up, and all load of other queries.
     """
 
     name: str
@@ -41,12 +45,12 @@ class Keyed:
 
     @property
     def rest(self) -> slice:
-        """The light keys of each worker."""
+        """What stays on each worker."""
         return slice(len(self.hashes), len(self.cost))
 
     @property
     def loads(self) -> Floats:
-        """What each active worker carries of the query."""
+        """What each active worker carries."""
         return self.loads_of(self.owner)
 
     def loads_of(self, owner: Workers) -> Floats:
@@ -73,58 +77,36 @@ class KeyStep:
 
 
 def plan_keys(
-    snapshots: Sequence[Snapshot],
+    levels: Levels,
     name: str,
-    plan: Plan,
     left: dict[Item, set[int]],
-    mean_load: float,
     config: Balancing,
     forced: bool = False,
 ) -> KeyStep:
-    """Plan one keyed query, if it must be; `forced` looks for a plan without waiting for proof.
+    """Plan one keyed query so that all load of the workers becomes even.
 
-    `mean_load` is that of a worker with all its queries: gains are measured in it.
+    `forced` takes a plan whatever it gains, and from a single batch.
     """
-    seen = [s for s in snapshots if name in s.queries and s.queries[name].keys is not None]
-    if not forced and seen and seen[-1].plan.drained != plan.drained:
+    part = levels.keyed[name]
+    seen = [levels.snapshots[row] for row in part.held]
+    seen = [snapshot for snapshot in seen if snapshot.queries[name].keys is not None]
+    if not seen:
+        return KeyStep("few_samples")
+    if not forced and seen[-1].plan.drained != levels.plan.drained:
         return KeyStep("moves_in_flight")  # where the light keys are is not known yet
-    series = keyed_series(seen, name, plan)[:, list(plan.active)]
-    rows = usable(series)
-    if len(rows) < (1 if forced else config.samples):
-        return KeyStep("few_samples" if len(rows) or not seen else "no_load")
-    series, seen = series[rows], [seen[row] for row in rows]
-    since = _since(seen, name, shares(series))
-    found = estimate(shares(series), since)
-    limit, level = 1 + config.max_imbalance, float(found.level.max())
-    if not forced and found.surely(config.confidence) <= limit:
-        return KeyStep("balanced" if level <= limit else "not_sure", before=level)
-    keyed = estimate_keys(seen[since:], name, plan)
-    return _planned(keyed, left, mean_load, config, forced)
+    keyed = estimate_keys(seen, name, levels)
+    return _planned(keyed, left, config, forced)
 
 
-def _since(seen: Sequence[Snapshot], name: str, series: Floats) -> int:
-    """Return since when the shares of workers, and those of the heaviest keys, hold."""
-    newest = seen[-1].queries[name].keys
-    assert newest is not None  # noqa: S101 - chosen so
-    top = np.sort(newest.hashes[np.argsort(-newest.cost, kind="stable")[:WATCHED]])
-    columns = np.zeros((len(seen), len(top)))
-    for row, snapshot in enumerate(seen):
-        stats = snapshot.queries[name].keys
-        if stats is not None and len(stats.hashes):
-            at = np.minimum(np.searchsorted(stats.hashes, top), len(stats.hashes) - 1)
-            total = float(stats.cost.sum() + stats.rest_cost.sum()) or 1.0
-            present = stats.hashes[at] == top
-            columns[row] = np.where(present, stats.cost[at], 0.0) * series.shape[1] / total
-    return max(last_change(series), last_change(columns))
-
-
-def estimate_keys(seen: Sequence[Snapshot], name: str, plan: Plan) -> Keyed:
+def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
     """Average the keys over some batches, each batch with the same weight however busy it was."""
+    plan, series = levels.plan, levels.keyed[name].series.mean(axis=0)
+    background = levels.total.mean(axis=0) - series
     number = np.full(plan.workers, -1, dtype=np.int32)
     number[list(plan.active)] = np.arange(len(plan.active))
     stats = [(s.plan, keys) for s in seen if (keys := s.queries[name].keys) is not None]
     totals = [float(keys.cost.sum() + keys.rest_cost.sum()) for _, keys in stats]
-    scale = [np.mean(totals) / (total * len(stats)) if total else 0.0 for total in totals]
+    scale = [series.sum() / (total * len(stats)) if total else 0.0 for total in totals]
     hashes, at = np.unique(np.concatenate([k.hashes for _, k in stats]), return_inverse=True)
     parts = np.split(at, np.cumsum([len(k.hashes) for _, k in stats])[:-1])
     weights = [keys.cost * factor for (_, keys), factor in zip(stats, scale, strict=True)]
@@ -144,7 +126,7 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, plan: Plan) -> Keyed:
         name,
         hashes,
         names,
-        np.concatenate([cost, rest[active]]),
+        np.concatenate([cost, (rest + background)[active]]),
         np.concatenate([state, np.full(len(active), UNMOVABLE * (state.sum() + 1.0))]),
         np.concatenate([homes, everyone]),
         np.concatenate([np.where(owners < 0, homes, owners), everyone]).astype(np.int32),
@@ -152,69 +134,67 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, plan: Plan) -> Keyed:
     )
 
 
-def _planned(
-    keyed: Keyed,
-    left: dict[Item, set[int]],
-    mean_load: float,
-    config: Balancing,
-    forced: bool,
-) -> KeyStep:
+def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced: bool) -> KeyStep:
     loads, mean = keyed.loads, float(keyed.loads.mean())
-    floor, heaviest = _reachable(keyed, config)
-    aim = max(config.aim, floor)
-    verdicts = _verdicts(keyed, floor, heaviest, config)
+    floor, verdicts = _reachable(keyed, config)
     before = float(loads.max()) / mean if mean else 1.0
-    if before <= 1 + aim * (1 + 1e-9) and verdicts and not forced:
-        return KeyStep("infeasible", before=before, after=before, verdicts=verdicts)
-    problem = KeyLoads(
-        keyed.cost,
-        _state_to_spare(keyed, left),
-        keyed.home,
-        keyed.owner,
-        len(loads),
-        [*map(str, range(len(keyed.hashes))), *(f"rest {w}" for w in keyed.plan.active)],
-    )
+    aim = max(config.aim, floor * (1 + 1e-9))
+    stays = KeyStep("gain_too_small", None, before, before, 0.0, verdicts)
+    if before <= 1 + aim:
+        return replace(stays, reason="infeasible" if floor > config.max_imbalance else "balanced")
+    lately = _lately(keyed, left)
     unlisted = _unlisted(keyed)
-    room = max(config.max_table - int(unlisted.sum()), config.max_table // 2)
-    found = ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng())
-    owner = found.owner.copy()
-    owner[keyed.rest] = keyed.owner[keyed.rest]  # light keys are not known one by one
+    room = config.max_table - len(unlisted)
+    owner = _owners(keyed, lately, aim, config, max(room, config.max_table // 2))
     back = _moves_back(keyed, owner, left)
     owner[back] = keyed.owner[back]
+    fits = _trim(keyed, owner, left, config.max_table)
     moved = owner != keyed.owner
-    if not moved.any():
-        reason = "cooldown" if back.any() else "infeasible" if verdicts else "gain_too_small"
-        return KeyStep(reason, before=before, after=before, verdicts=verdicts)
     after = keyed.loads_of(owner)
     limit = (1 + aim) * mean
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved_bytes = float(keyed.state[moved].sum())
-    price = config.move_seconds_per_mb * moved_bytes / 1e6
-    if not forced and (gain < config.min_gain * mean_load or gain * config.payback < price):
-        reason = "cooldown" if back.any() else "infeasible" if verdicts else "gain_too_small"
-        return KeyStep(reason, before=before, after=before, verdicts=verdicts)
+    pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
+    worth = forced or (gain >= config.min_gain * mean and pays)
+    if not moved.any() or not worth or not fits:
+        why = "cooldown" if back.any() else "infeasible" if verdicts else "gain_too_small"
+        return replace(stays, reason=why)
     table = _table(keyed, owner, unlisted, config.max_table)
-    reached = float(after.max()) / mean if mean else 1.0
-    return KeyStep("keys", table, before, reached, moved_bytes, verdicts)
+    return KeyStep("keys", table, before, float(after.max()) / mean, moved_bytes, verdicts)
 
 
-def _reachable(keyed: Keyed, config: Balancing) -> tuple[float, int]:
+def _owners(keyed: Keyed, lately: Bools, aim: float, config: Balancing, room: int) -> Workers:
+    """Return the planner's owners; what cannot be moved stays, what moved lately if it can."""
+    state = keyed.state.copy()
+    state[keyed.heavy][lately] *= RECENTLY_MOVED
+    problem = KeyLoads(keyed.cost, state, keyed.home, keyed.owner, len(keyed.plan.active))
+    found = ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng())
+    owner = found.owner.copy()
+    owner[keyed.rest] = keyed.owner[keyed.rest]
+    return owner
+
+
+def _reachable(keyed: Keyed, config: Balancing) -> tuple[float, tuple[Verdict, ...]]:
     """Return the imbalance below which no table gets, and the key that is to blame.
 
-    A key that is heavier than the bound stays with the light keys of the worker that has it; a
-    second one on the same worker may go where the light keys are fewest.
+    A key that is heavier than the bound stays with what else cannot be moved from its worker; a
+    second one on the same worker may go where that is least.
     """
     mean = float(keyed.loads.mean())
     cost, rest = keyed.cost[keyed.heavy], keyed.cost[keyed.rest]
+    if mean <= 0:
+        return 0.0, ()
+    floor = max(float(rest.max()) / mean - 1, 0.0)
     heavy = np.flatnonzero(cost + rest.min() > (1 + config.aim) * mean)
-    if mean <= 0 or not len(heavy):
-        return 0.0, -1
+    if not len(heavy):
+        return floor, ()
     order = heavy[np.argsort(-cost[heavy], kind="stable")]
     owner = keyed.owner[order]
-    beside = np.where(_first(owner), rest[owner], rest.min())
-    total = cost[order] + beside
+    total = cost[order] + np.where(_first(owner), rest[owner], rest.min())
     worst = int(total.argmax())
-    return float(total[worst]) / mean - 1, int(order[worst])
+    reachable = float(total[worst]) / mean - 1
+    verdict = _heavy_key(keyed, int(order[worst]), reachable, config)
+    return max(floor, reachable), (verdict,) if reachable > config.max_imbalance else ()
 
 
 def _first(values: Workers) -> Bools:
@@ -224,56 +204,61 @@ def _first(values: Workers) -> Bools:
     return first
 
 
-def _verdicts(keyed: Keyed, floor: float, heaviest: int, config: Balancing) -> tuple[Verdict, ...]:
-    if floor <= config.max_imbalance:
-        return ()
-    name, mean = keyed.key_name(heaviest), float(keyed.loads.mean())
+def _heavy_key(keyed: Keyed, key: int, reachable: float, config: Balancing) -> Verdict:
+    name, mean = keyed.key_name(key), float(keyed.loads.mean())
     message = (
-        f"key {name} of {keyed.name} needs {keyed.cost[heaviest] / mean:.3g} times the mean load "
-        f"of a worker; no plan gets its worker below {1 + floor:.4g} times, the bound is "
+        f"key {name} of {keyed.name} needs {keyed.cost[key] / mean:.3g} times the mean load "
+        f"of a worker; no plan gets its worker below {1 + reachable:.4g} times, the bound is "
         f"{1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
-    return (Verdict("heavy_key", f"{keyed.name}: {name}", message, 1 + floor),)
+    return Verdict("heavy_key", f"{keyed.name}: {name}", message, 1 + reachable)
 
 
-def _state_to_spare(keyed: Keyed, left: dict[Item, set[int]]) -> Floats:
-    """Return the states, larger for keys that moved lately: others should go first."""
-    lately = [key for query, key in left if query == keyed.name and key is not None]
-    if not lately:
-        return keyed.state
-    state = keyed.state.copy()
-    moved = np.isin(keyed.hashes, np.array(lately, dtype=np.uint64))
-    state[keyed.heavy][moved] *= RECENTLY_MOVED
-    return state
+def _lately(keyed: Keyed, left: dict[Item, set[int]]) -> Bools:
+    """Mark the keys that moved a short while ago."""
+    moved = [key for query, key in left if query == keyed.name and key is not None]
+    return np.isin(keyed.hashes, np.array(moved, dtype=np.uint64))
 
 
 def _moves_back(keyed: Keyed, owner: Workers, left: dict[Item, set[int]]) -> Bools:
     """Mark the keys that would return to a worker that they left a short while ago."""
     back = np.zeros(len(owner), dtype=np.bool_)
-    if not left:
-        return back
-    active = keyed.plan.active
-    for at in np.flatnonzero(owner != keyed.owner):
-        gone = left.get((keyed.name, int(keyed.hashes[at])), ())
-        back[at] = active[owner[at]] in gone
+    for at in np.flatnonzero(owner != keyed.owner) if left else ():
+        back[at] = _left(keyed, int(at), int(owner[at]), left)
     return back
 
 
-def _unlisted(keyed: Keyed) -> Bools:
-    """Mark the entries of the table in force whose keys are not known one by one."""
+def _left(keyed: Keyed, key: int, worker: int, left: dict[Item, set[int]]) -> bool:
+    return keyed.plan.active[worker] in left.get((keyed.name, int(keyed.hashes[key])), ())
+
+
+def _trim(keyed: Keyed, owner: Workers, left: dict[Item, set[int]], max_table: int) -> bool:
+    """Send the lightest keys home until the table fits; tell whether it does then."""
+    away = np.flatnonzero(owner[keyed.heavy] != keyed.home[keyed.heavy])
+    excess = len(away) - max_table
+    for key in away[np.argsort(keyed.cost[away], kind="stable")] if excess > 0 else ():
+        if excess > 0 and not _left(keyed, int(key), int(keyed.home[key]), left):
+            owner[key] = keyed.home[key]
+            excess -= 1
+    return excess <= 0
+
+
+def _unlisted(keyed: Keyed) -> Indices:
+    """Return the entries of the table in force whose keys are not known one by one.
+
+    They stay while there is room for them.
+    """
     table = keyed.plan.tables[keyed.name]
-    return ~np.isin(table.hashes, keyed.hashes)
+    return np.flatnonzero(~np.isin(table.hashes, keyed.hashes))
 
 
-def _table(keyed: Keyed, owner: Workers, unlisted: Bools, max_table: int) -> RoutingTable:
+def _table(keyed: Keyed, owner: Workers, unlisted: Indices, max_table: int) -> RoutingTable:
     """Return the table of the new owners; entries of light keys stay while there is room."""
     heavy = owner[keyed.heavy]
     away = np.flatnonzero(heavy != keyed.home[keyed.heavy])
-    if len(away) > max_table:  # the least loads go home
-        away = away[np.argsort(-keyed.cost[away], kind="stable")[:max_table]]
     active = np.array(keyed.plan.active, dtype=np.int32)
     table = keyed.plan.tables[keyed.name]
-    kept = np.flatnonzero(unlisted)[: max(max_table - len(away), 0)]
+    kept = unlisted[: max_table - len(away)]
     return RoutingTable.of(
         np.concatenate([keyed.hashes[away], table.hashes[kept]]),
         np.concatenate([active[heavy[away]], table.owners[kept]]),

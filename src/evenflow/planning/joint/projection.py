@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.model import KeyStats, Plan, RoutingTable, Snapshot
-from evenflow.model.arrays import Floats
+from evenflow.model.arrays import Floats, Workers
 
 
 def same_table(one: RoutingTable, other: RoutingTable) -> bool:
@@ -58,13 +58,20 @@ def dealt(rest: Floats, before: Plan, after: Plan) -> Floats:
     return parts
 
 
+def key_owners(stats: KeyStats, name: str, before: Plan, after: Plan) -> Workers:
+    """Return who would have the heavy keys: as measured, if the plan was the same for them."""
+    if (
+        name in before.tables
+        and before.drained == after.drained
+        and same_table(before.tables[name], after.tables[name])
+    ):
+        return stats.owner
+    return after.route(name, stats.hashes)
+
+
 def key_loads(stats: KeyStats, name: str, before: Plan, after: Plan) -> Floats:
     """Return what each worker would carry of a keyed query, measured under another plan."""
-    known = name in before.tables and before.drained == after.drained
-    if known and same_table(before.tables[name], after.tables[name]):
-        owner = stats.owner
-    else:
-        owner = after.route(name, stats.hashes)
+    owner = key_owners(stats, name, before, after)
     heavy = np.bincount(owner, weights=stats.cost, minlength=after.workers)
     loads: Floats = heavy + dealt(stats.rest_cost, before, after)
     return loads
@@ -104,18 +111,6 @@ def whole_series(snapshots: Sequence[Snapshot], names: Sequence[str]) -> Floats:
     return np.where(seen, series, means[:, None])
 
 
-def worker_loads(snapshots: Sequence[Snapshot], plan: Plan) -> Floats:
-    """Return the load of every worker (column) in every batch (row) under a plan."""
-    names = tuple(plan.placement)
-    series = np.zeros((len(snapshots), plan.workers))
-    if names:
-        places = np.fromiter(plan.placement.values(), dtype=np.int64, count=len(names))
-        np.add.at(series.T, places, whole_series(snapshots, names))
-    for name in plan.tables:
-        series += keyed_series(snapshots, name, plan)
-    return series
-
-
 def shipped_bytes(plan: Plan, snapshot: Snapshot, rates: dict[str, float]) -> float:
     """Return the bytes of a batch for whole queries: a stream once to each of its workers."""
     flows = {
@@ -144,7 +139,8 @@ def moved_bytes(before: Plan, after: Plan, snapshot: Snapshot) -> float:
                 before.tables[name], after.tables[name]
             ):
                 continue
-            moved = before.route(name, keys.hashes) != after.route(name, keys.hashes)
+            held = key_owners(keys, name, snapshot.plan, before)
+            moved = held != key_owners(keys, name, snapshot.plan, after)
             rest = np.maximum(keys.rest_state - dealt(keys.rest_state, before, after), 0.0)
             total += float(keys.state[moved].sum() + rest.sum())
     return total

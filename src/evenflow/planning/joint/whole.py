@@ -6,17 +6,14 @@ can make noise cancel out on paper, so a plan against bursts must show its gain 
 not seen: it is made from one half of the window and tried on the other, both ways round.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.model import LoadSeries, Plan, Snapshot, Verdict
+from evenflow.model import LoadSeries, Verdict
 from evenflow.model.arrays import Bools, Floats, Workers
-from evenflow.planning.joint.arrival import stream_rates
 from evenflow.planning.joint.config import Balancing
-from evenflow.planning.joint.estimate import estimate, shares, usable
-from evenflow.planning.joint.projection import keyed_series, whole_series
+from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.recent import Item
 from evenflow.planning.operators import OperatorConfig, OperatorSnapshot, Traffic, plan
 
@@ -65,55 +62,49 @@ class WholeStep:
     verdicts: tuple[Verdict, ...] = ()
 
 
-def plan_whole(
-    snapshots: Sequence[Snapshot],
-    following: Plan,
+def even_out(
+    levels: Levels,
+    rates: dict[str, float],
     left: dict[Item, set[int]],
     config: Balancing,
     forced: bool = False,
-    bursts: bool = True,
 ) -> WholeStep:
-    """Plan all whole queries together, if they must be; `bursts` False leaves those alone."""
-    if not following.placement or len(following.active) < 2:
+    """Move whole queries off the fullest workers; `forced` takes a plan whatever it gains."""
+    if not levels.names or len(levels.active) < 2:
         return WholeStep("balanced")
-    whole = observe_whole(snapshots, following)
+    whole = observe_whole(levels)
     loads = whole.workers(whole.placement)
-    rows = usable(loads)
-    if not len(rows):
-        return WholeStep("no_load")
-    if len(rows) < config.samples and not forced:
-        return WholeStep("few_samples")
-    whole = replace(whole, samples=whole.samples[:, rows], keyed=whole.keyed[:, rows])
-    loads, limit = loads[rows], 1 + config.max_imbalance
-    found = estimate(shares(loads))
-    traffic = _traffic(whole, stream_rates(snapshots), config)
-    if forced or found.surely(config.confidence) > limit:
-        return _even(whole, loads, left, traffic, config, forced)
-    if bursts and len(rows) >= 2 * config.samples and _peak(loads) > limit:
-        return _apart(whole, loads, left, traffic, config)
-    sure = found.level.max() <= limit
-    return WholeStep("balanced" if sure else "not_sure", before=float(found.level.max()))
+    return _even(whole, loads, left, _traffic(whole, rates, config), config, forced)
 
 
-def observe_whole(snapshots: Sequence[Snapshot], following: Plan) -> Whole:
-    """Gather the whole queries of a plan over a window."""
-    last, active = snapshots[-1], following.active
-    names = tuple(following.placement)
-    number = np.full(following.workers, -1, dtype=np.int32)
-    number[list(active)] = np.arange(len(active))
-    keyed = np.zeros((len(snapshots), following.workers))
-    for name in following.tables:
-        keyed += keyed_series(snapshots, name, following)
+def keep_apart(
+    levels: Levels, rates: dict[str, float], left: dict[Item, set[int]], config: Balancing
+) -> WholeStep:
+    """Move queries apart whose bursts coincide, if there are such."""
+    loads = levels.total[:, levels.active]
+    if not levels.names or len(levels.active) < 2 or len(loads) < 2 * config.samples:
+        return WholeStep("balanced")
+    if _peak(loads) <= 1 + config.max_imbalance:
+        return WholeStep("balanced")
+    whole = observe_whole(levels)
+    return _apart(whole, loads, left, _traffic(whole, rates, config), config)
+
+
+def observe_whole(levels: Levels) -> Whole:
+    """Gather the whole queries and what the keyed ones leave them."""
+    plan, names, last = levels.plan, levels.names, levels.snapshots[-1]
+    number = np.full(plan.workers, -1, dtype=np.int32)
+    number[levels.active] = np.arange(len(levels.active))
     known = [last.queries.get(name) for name in names]
     return Whole(
         names,
-        whole_series(snapshots, names),
-        keyed[:, list(active)].T.copy(),
-        number[[following.placement[name] for name in names]],
+        levels.samples,
+        levels.shared[:, levels.active].T.copy(),
+        number[[plan.placement[name] for name in names]],
         np.array([query is not None and not query.pinned for query in known], dtype=np.bool_),
         np.array([0.0 if query is None else query.state_bytes.sum() for query in known]),
         tuple(() if query is None else query.streams for query in known),
-        active,
+        plan.active,
     )
 
 

@@ -1,0 +1,164 @@
+"""Commands that talk to a running service: change it. All takes effect at a batch border."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evenflow.cli.client import DEFAULT_URL, Client
+from evenflow.cli.output import print_json
+from evenflow.cli.running import Json, Url
+from evenflow.errors import InputError
+
+# What one request may carry, by rows; the service also bounds bytes.
+_PART = 5_000
+
+Name = Annotated[str, typer.Argument(help="Name of the query.")]
+Worker = Annotated[int, typer.Argument(min=0, help="Number of the worker.")]
+
+
+def submit(
+    name: Name,
+    sql: Annotated[str | None, typer.Argument(help="SQL; `-` or nothing: standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Read the SQL from a file.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key columns, separated by commas.")] = None,
+    publish: Annotated[bool, typer.Option("--publish", help="Make its results a stream.")] = False,
+    worker: Annotated[int | None, typer.Option(min=0, help="Pin it to a worker.")] = None,
+    template: Annotated[bool, typer.Option("--template", help="It has parameters.")] = False,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Host one more query in a running service."""
+    body = {
+        "name": name,
+        "sql": _text(sql, file),
+        "key": None if key is None else [column.strip() for column in key.split(",")],
+        "publish": publish,
+        "worker": worker,
+        "template": template,
+    }
+    _tell(Client(url).post("queries", body=body), json)
+
+
+def cancel(name: Name, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """End a query of a running service; its results stay."""
+    _tell(Client(url).delete("queries", name), json)
+
+
+def pin(
+    name: Name,
+    worker: Annotated[int | None, typer.Option(min=0, help="Worker; else where it is.")] = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Keep a whole query on a worker."""
+    _tell(Client(url).post("queries", name, "pin", body={"worker": worker}), json)
+
+
+def unpin(name: Name, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Let a pinned query move again."""
+    _tell(Client(url).post("queries", name, "unpin"), json)
+
+
+def subscribe(
+    template: Annotated[str, typer.Argument(help="Name of the template.")],
+    values: Annotated[
+        list[str] | None, typer.Argument(help="NAME=VALUE for each parameter of one subscription.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the one subscription.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="CSV, JSON lines or Parquet with the column subscription.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Subscribe to a template of a running service: once by hand, or for each row of a file."""
+    if (file is None) == (name is None):
+        raise InputError("give --name with NAME=VALUE, or --file; got both or neither")
+    if file is not None and values:
+        raise InputError(f"--file has the values already; leave {values[0]!r} out")
+    rows = [_given(name or "", values or [])] if file is None else _rows(file)
+    client, path = Client(url), ("templates", template, "subscriptions")
+    if not rows:
+        raise InputError(f"{file}: there are no rows")
+    for begin in range(0, len(rows), _PART):
+        answer = client.post(*path, body={"rows": rows[begin : begin + _PART]})
+    _tell({**answer, "message": f"{len(rows)} of {template} begin at the next border"}, json)
+
+
+def unsubscribe(
+    template: Annotated[str, typer.Argument(help="Name of the template.")],
+    names: Annotated[list[str], typer.Argument(help="Names of subscriptions.")],
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """End subscriptions to a template of a running service."""
+    client = Client(url)
+    _tell(client.delete("templates", template, "subscriptions", body={"names": names}), json)
+
+
+def add(worker: Worker, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Give a drained worker work again."""
+    _tell(Client(url).post("workers", worker, "activate"), json)
+
+
+def drain(worker: Worker, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Move all work off a worker."""
+    _tell(Client(url).post("workers", worker, "drain"), json)
+
+
+def rollback(url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Go back to the plan before the last change."""
+    _tell(Client(url).post("rollback"), json)
+
+
+def _tell(answer: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(answer)
+    else:
+        typer.echo(answer["message"])
+
+
+def _text(sql: str | None, file: Path | None) -> str:
+    if sql is not None and file is not None:
+        raise InputError("SQL is given twice, as an argument and as --file; give it once")
+    if file is not None:
+        if not file.is_file():
+            raise InputError(f"{file}: there is no such file")
+        return file.read_text()
+    return sys.stdin.read() if sql in (None, "-") else str(sql)
+
+
+def _given(name: str, values: list[str]) -> dict[str, str]:
+    """Read NAME=VALUE; the service brings the text to the parameter's type."""
+    found = {"subscription": name}
+    for value in values:
+        parameter, equals, text = value.partition("=")
+        if not equals or not parameter:
+            raise InputError(f"parameters are written NAME=VALUE, got {value!r}")
+        found[parameter] = text
+    return found
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.json
+    import pyarrow.parquet
+
+    readers: dict[str, Any] = {
+        ".csv": pa.csv.read_csv,
+        ".json": pa.json.read_json,
+        ".jsonl": pa.json.read_json,
+        ".parquet": pa.parquet.read_table,
+    }
+    if file.suffix not in readers:
+        raise InputError(f"{file}: subscriptions are read from {', '.join(readers)}")
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file")
+    try:
+        found: list[dict[str, Any]] = readers[file.suffix](file).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{file}: {error}") from None
+    return found

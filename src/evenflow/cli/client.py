@@ -1,0 +1,71 @@
+"""Talk to a running service: JSON over HTTP, with what went wrong in one line."""
+
+import json
+import os
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+import typer
+
+from evenflow.cli.output import fail
+from evenflow.errors import InputError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+UNREACHABLE = 4
+_SECONDS = 30
+
+
+class Client:
+    """A service at an address; the token comes from EVENFLOW_TOKEN."""
+
+    def __init__(self, url: str) -> None:
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise InputError(f"--url needs http:// or https://, got {url!r}")
+        self.url = url.rstrip("/")
+
+    def get(self, *path: object, **parameters: object) -> Any:
+        """Read something."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return self._ask("GET", path, None, urlencode(given))
+
+    def post(self, *path: object, body: Any = None) -> Any:
+        """Ask for something."""
+        return self._ask("POST", path, body or {})
+
+    def delete(self, *path: object, body: Any = None) -> Any:
+        """Ask for something to end."""
+        return self._ask("DELETE", path, body)
+
+    def _ask(self, method: str, path: tuple[object, ...], body: Any, parameters: str = "") -> Any:
+        where = "/".join(quote(str(part), safe="") for part in path)
+        headers = {"X-Evenflow": "1", "Accept": "application/json"}
+        token = os.environ.get("EVENFLOW_TOKEN")
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body, default=str).encode()
+        address = f"{self.url}/api/{where}" + (f"?{parameters}" if parameters else "")
+        request = Request(address, data, headers, method=method)  # noqa: S310 - checked above
+        try:
+            with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - checked above
+                return json.load(answer)
+        except HTTPError as error:
+            raise self._refusal(error) from None
+        except (URLError, TimeoutError, ConnectionError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            fail(f"no service answers at {self.url} ({reason}); is it running? see --url")
+            raise typer.Exit(UNREACHABLE) from None
+
+    def _refusal(self, error: HTTPError) -> Exception:
+        try:
+            said = str(json.load(error)["error"])
+        except (ValueError, KeyError, TypeError):
+            said = f"{self.url} answered {error.code}; is it an Evenflow service?"
+        if error.code in (401, 502, 503, 504):
+            fail(f"{said} (token: set EVENFLOW_TOKEN)" if error.code == 401 else said)
+            return typer.Exit(UNREACHABLE)
+        return InputError(said)

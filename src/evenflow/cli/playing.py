@@ -1,0 +1,176 @@
+"""Play a checked specification: session, flow, sinks, page and view, from start to summary."""
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenflow.cli.summary import summary_of
+from evenflow.cli.tally import Tally
+from evenflow.cli.view import view_of
+from evenflow.errors import InputError
+from evenflow.spec import Checked
+
+if TYPE_CHECKING:
+    from evenflow.spark import Run
+
+INTERRUPTED = 130
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How to run: until when, with the page on which port, from a fresh checkpoint or not."""
+
+    seconds: float | None = None
+    port: int | None = None
+    fresh: bool = False
+    json: bool = False
+
+
+def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
+    """Run it on a Spark of its own, and return what came of it."""
+    from evenflow.spark.session import open_session
+    from evenflow.spark.specified import texts
+
+    spec = checked.spec
+    if wishes.fresh:
+        forget(checked, checked.path(spec.checkpoint))
+    spark = open_session(spec.spark.master, texts(spec.spark.config), spark_log(checked))
+    try:
+        with interruptible() as ending:
+            return play_on(spark, checked, wishes, ending)
+    finally:
+        spark.stop()
+
+
+def play_on(
+    spark: Any, checked: Checked, wishes: Wishes, ending: threading.Event
+) -> dict[str, Any]:
+    """Run it on a Spark that is there, twice if it is to be compared."""
+    from evenflow.spark.shipping import ship
+
+    spec = checked.spec
+    checkpoint = checked.path(spec.checkpoint)
+    ship(checked, spark)
+    first = _play(checked, spark, checkpoint, wishes, ending, sinks=True)
+    if spec.compare is None or ending.is_set() or first["failure"]:
+        return first
+    other = f"{checkpoint}-{spec.compare}"
+    shutil.rmtree(other, ignore_errors=True)
+    second = _play(checked, spark, other, wishes, ending, sinks=False)
+    return {**first, "compare": {spec.compare: second}}
+
+
+def spark_log(checked: Checked) -> Path | None:
+    """Return where Spark's own words go, if the checkpoint is local: beside it."""
+    place = Path(checked.path(checked.spec.checkpoint).removeprefix("file://"))
+    return place.parent / f"{place.name}-spark.log" if place.is_absolute() else None
+
+
+def _play(
+    checked: Checked,
+    spark: Any,
+    checkpoint: str,
+    wishes: Wishes,
+    ending: threading.Event,
+    *,
+    sinks: bool,
+) -> dict[str, Any]:
+    from evenflow.spark.delivery import Delivery, targets_of
+    from evenflow.spark.progress import Progresses
+    from evenflow.spark.specified import declare
+
+    spec = checked.spec
+    flow = declare(checked, spark, checkpoint)
+    tally = Tally(spec.workers)
+    bounded = spec.available_now or spec.compare is not None
+    with Progresses(spark, checkpoint) as progress:
+        run = flow.start(spec.trigger, available_now=bounded)
+        targets = targets_of(checked) if sinks else ()
+        console = sys.stderr if wishes.json else sys.stdout
+        delivery = Delivery(run, targets, console).start()
+
+        def look() -> Tally:
+            tally.add(run.batches, progress.seen)
+            return tally
+
+        try:
+            with view_of(spec.name, look, run) as show:
+                failure = _watch(run, show, ending, wishes.seconds)
+        finally:
+            delivery.finish()
+        _settle(run, progress.seen)
+        look()
+    return summary_of(checked, run, tally, delivery, failure, interrupted=ending.is_set())
+
+
+def _watch(
+    run: "Run", show: Callable[[], None], ending: threading.Event, seconds: float | None
+) -> str | None:
+    """Look on until the run ends or is to end; return why it failed, if it did."""
+    until = None if seconds is None else time.monotonic() + seconds
+    while run.is_active:
+        if ending.wait(_LOOK_SECONDS) or (until is not None and time.monotonic() > until):
+            run.finish()
+            return None
+        show()
+    try:
+        run.await_termination()
+    except Exception as error:  # whatever ended the stream is told, with what it has done so far
+        return str(error).splitlines()[0]
+    return None
+
+
+def _settle(run: "Run", seen: dict[int, Any]) -> None:
+    """Wait a moment for Spark's progress of the last batch, which comes after it has ended."""
+    until = time.monotonic() + 2.0
+    while run.committed - 1 not in seen and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into an event; the second ends the process at once."""
+    ending = threading.Event()
+
+    def interrupted(*_: object) -> None:
+        if ending.is_set():
+            os._exit(INTERRUPTED)
+        ending.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    for number, _ in before:
+        signal.signal(number, interrupted)
+    try:
+        yield ending
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def forget(checked: Checked, checkpoint: str) -> None:
+    """Delete a local checkpoint and the batches that file sinks hold of it."""
+    from evenflow.spark.delivery import BATCH, targets_of
+
+    place = Path(checkpoint.removeprefix("file://"))
+    if not place.is_absolute():
+        raise InputError(
+            f"--fresh deletes local folders only, got {checkpoint}; delete it yourself"
+        )
+    if place.is_dir() and any(place.iterdir()) and not (place / "meta").is_file():
+        raise InputError(f"--fresh: {place} is no checkpoint of ours; delete it yourself")
+    shutil.rmtree(place, ignore_errors=True)
+    for target in targets_of(checked):
+        for folder in Path(target.path or "/nonexistent").glob(f"{BATCH}=*"):
+            shutil.rmtree(folder)

@@ -1,0 +1,90 @@
+"""What came of a run: a value for machines, a page of text for people."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from evenflow.cli.tally import Tally
+    from evenflow.spark import Run
+    from evenflow.spark.delivery import Delivery
+    from evenflow.spec import Checked
+
+OK, FLAWED, FAILED, INTERRUPTED = 0, 1, 5, 130
+
+
+def summary_of(
+    checked: "Checked",
+    run: "Run",
+    tally: "Tally",
+    delivery: "Delivery",
+    failure: str | None,
+    *,
+    interrupted: bool,
+) -> dict[str, Any]:
+    """Return everything worth knowing of a finished run."""
+    quarantined = dict(run.quarantined)
+    code = OK
+    if quarantined or delivery.errors:
+        code = FLAWED
+    if interrupted:
+        code = INTERRUPTED
+    if failure is not None:
+        code = FAILED
+    return {
+        "name": checked.spec.name,
+        "exit_code": code,
+        "failure": failure,
+        "workers": checked.spec.workers,
+        **tally.figures(),
+        "results": {name: tally.results.get(name, 0) for name in sorted(run.queries)},
+        "late": dict(run.late),
+        "quarantined": quarantined,
+        "sink_errors": dict(delivery.errors),
+        "where": {t.query: t.path or t.said.format for t in delivery.targets},
+        "checkpoint": run.checkpoint.uri,
+    }
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Print a summary; with a comparison, both runs side by side."""
+    console = Console(highlight=False)
+    runs = {"": summary, **summary.get("compare", {})}
+    table = Table(title=f"{summary['name']}: {summary['workers']} workers", title_justify="left")
+    table.add_column("", style="bold")
+    for name in runs:
+        table.add_column(name or ("balanced" if len(runs) > 1 else "run"), justify="right")
+    columns = [_shown(run) for run in runs.values()]
+    for row in columns[0]:
+        table.add_row(row, *(column[row] for column in columns))
+    console.print(table)
+    for kind in ("quarantined", "sink_errors"):
+        for name, reason in summary[kind].items():
+            label = kind.replace("sink_errors", "sink behind")
+            console.print(f"[red]{label}[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
+    if summary["failure"]:
+        console.print(f"[red]the stream failed[/]: {escape(summary['failure'])}", soft_wrap=True)
+    for query, place in summary["where"].items():
+        console.print(f"{escape(query)}: {escape(place)}", style="dim", soft_wrap=True)
+    console.print(f"checkpoint: {escape(summary['checkpoint'])}", style="dim", soft_wrap=True)
+
+
+def _shown(run: Mapping[str, Any]) -> dict[str, str]:
+    times = run["batch_seconds"] or {}
+    return {
+        "batches": f"{run['batches']:,}",
+        "rows": f"{run['rows']:,}",
+        "results": f"{sum(run['results'].values()):,}",
+        "rows per second": f"{run['rows_per_second']:,}",
+        "batch seconds, median and p95": f"{times.get('p50', '-')}  {times.get('p95', '-')}",
+        "imbalance (busiest over mean)": f"{run['imbalance']:.3f}",
+        "CPU seconds, all workers": f"{run['cpu_seconds']:,.2f}",
+        "CPU seconds, busiest of each batch": f"{run['busiest_worker_cpu_seconds']:,.2f}",
+        "bytes shipped": f"{run['shipped_bytes']:,}",
+        "late rows": f"{sum(run['late'].values()):,}",
+        "poison rows": f"{sum(run['poison'].values()):,}",
+        "quarantined queries": f"{len(run['quarantined']):,}",
+    }

@@ -1,0 +1,175 @@
+"""From snapshots, decisions and outcomes to rows."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.history.schema import SCHEMAS
+from evenflow.model import Decision, KeyStats, Outcome, Plan, Snapshot
+from evenflow.model.arrays import Bools, Floats
+
+_NUMBERS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+
+Tables = dict[str, pa.Table]
+
+
+def tables_of(
+    snapshot: Snapshot, decisions: Sequence[Decision], outcomes: Sequence[Outcome]
+) -> Tables:
+    """Return the rows of one batch, of each kind that has any."""
+    plans = {plan_name(plan): plan for plan in _plans(snapshot, decisions)}
+    made = {
+        "batches": _table("batches", [_batch(snapshot)]),
+        "statistics": _statistics(snapshot),
+        "keys": _keys(snapshot),
+        "traffic": _traffic(snapshot),
+        "plans": _table("plans", [_plan(name, plan) for name, plan in plans.items()]),
+        "decisions": _table("decisions", [_decision(one) for one in decisions]),
+        "outcomes": _table("outcomes", [asdict(one) for one in outcomes]),
+    }
+    return {kind: table for kind, table in made.items() if table.num_rows}
+
+
+def plan_name(plan: Plan) -> str:
+    """Name a plan by its content.
+
+    >>> plan_name(Plan(2, {"a": 0, "b": 1})) == plan_name(Plan(2, {"b": 1, "a": 0}))
+    True
+    """
+    digest = hashlib.sha256(repr((plan.workers, sorted(plan.drained))).encode())
+    digest.update(repr(sorted(plan.placement.items())).encode())
+    for query, table in sorted(plan.tables.items()):
+        digest.update(repr((query, len(table))).encode())
+        digest.update(table.hashes.tobytes())
+        digest.update(table.owners.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _plans(snapshot: Snapshot, decisions: Iterable[Decision]) -> list[Plan]:
+    found = [snapshot.plan, snapshot.following]
+    found += [plan for one in decisions for plan in (one.plan, one.target) if plan is not None]
+    return list({id(plan): plan for plan in found}.values())
+
+
+def _table(kind: str, records: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(records, schema=SCHEMAS[kind])
+
+
+def _batch(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "batch": snapshot.batch,
+        "at": snapshot.at,
+        "seconds": snapshot.seconds,
+        "plan": plan_name(snapshot.plan),
+        "following": plan_name(snapshot.following),
+        "drain": sorted(snapshot.drain),
+        "worker_seconds": snapshot.worker_seconds.tolist(),
+    }
+
+
+def _plan(name: str, plan: Plan) -> dict[str, Any]:
+    return {
+        "plan": name,
+        "workers": plan.workers,
+        "drained": sorted(plan.drained),
+        "placement": [{"query": q, "worker": w} for q, w in sorted(plan.placement.items())],
+        "tables": [
+            {"query": query, "hashes": table.hashes, "owners": table.owners}
+            for query, table in sorted(plan.tables.items())
+        ],
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    plan, target = decision.plan, decision.target
+    return {
+        "batch": decision.batch,
+        "at": decision.at,
+        "trigger": decision.trigger,
+        "reason": decision.reason,
+        "message": decision.message,
+        "before": asdict(decision.before),
+        "predicted": None if decision.predicted is None else asdict(decision.predicted),
+        "plan": None if plan is None else plan_name(plan),
+        "target": None if target is None else plan_name(target),
+        "moves": [asdict(move) for move in decision.moves],
+        "moved_bytes": decision.moved_bytes,
+        "verdicts": [asdict(verdict) for verdict in decision.verdicts],
+    }
+
+
+def _statistics(snapshot: Snapshot) -> pa.Table:
+    queries = list(snapshot.queries.values())
+    if not queries:
+        return SCHEMAS["statistics"].empty_table()
+    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in _NUMBERS}
+    at, worker = np.nonzero(_told(np.stack([values != 0 for values in numbers.values()])))
+    each = {
+        "query": list(snapshot.queries),
+        "streams": [q.streams for q in queries],
+        "pinned": [q.pinned for q in queries],
+        "keyable": [q.keyable for q in queries],
+        "publishes": [q.publishes for q in queries],
+    }
+    schema = SCHEMAS["statistics"]
+    columns = {name: pa.array(v, schema.field(name).type).take(at) for name, v in each.items()}
+    columns |= {name: values[at, worker] for name, values in numbers.items()}
+    return _columns("statistics", {"batch": snapshot.batch, "worker": worker, **columns}, len(at))
+
+
+def _keys(snapshot: Snapshot) -> pa.Table:
+    tables = [
+        _query_keys(snapshot.batch, name, query.keys)
+        for name, query in snapshot.queries.items()
+        if query.keys is not None
+    ]
+    return pa.concat_tables([SCHEMAS["keys"].empty_table(), *tables])
+
+
+def _query_keys(batch: int, query: str, keys: KeyStats) -> pa.Table:
+    """Return a row for each heavy key, then one for the rest of each worker."""
+    heavy, workers = len(keys.hashes), len(keys.rest_keys)
+    columns = {
+        "batch": batch,
+        "query": query,
+        "worker": np.append(keys.owner, np.arange(workers)),
+        "hash": [*keys.hashes.tolist(), *[None] * workers],
+        "name": [*keys.names, *[None] * workers],
+        "keys": np.append(np.ones(heavy, dtype=np.int64), keys.rest_keys),
+        "cost": np.append(keys.cost, keys.rest_cost),
+        "state_bytes": np.append(keys.state, keys.rest_state),
+    }
+    return _columns("keys", columns, heavy + workers)
+
+
+def _traffic(snapshot: Snapshot) -> pa.Table:
+    if not snapshot.shipped:
+        return SCHEMAS["traffic"].empty_table()
+    sent: Floats = np.stack(list(snapshot.shipped.values()))
+    at, worker = np.nonzero(_told((sent != 0)[None]))
+    names = pa.array(list(snapshot.shipped), pa.string()).take(at)
+    columns = {"batch": snapshot.batch, "stream": names, "worker": worker}
+    return _columns("traffic", {**columns, "bytes": sent[at, worker]}, len(at))
+
+
+def _told(nonzero: Bools) -> Bools:
+    """Tell which (row, worker) to write, given what is not zero: each row at least once."""
+    told: Bools = np.logical_or.reduce(nonzero)
+    told[~told.any(axis=1), 0] = True
+    return told
+
+
+def _columns(kind: str, columns: Mapping[str, Any], length: int) -> pa.Table:
+    """Make a table; a single value stands for a column of it."""
+    schema, arrays = SCHEMAS[kind], []
+    for field in schema:
+        values = columns[field.name]
+        if isinstance(values, str | int):
+            arrays.append(pa.repeat(pa.scalar(values, field.type), length))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,146 @@
+"""What every worker carries under a plan, as well as a window of batches tells.
+
+Each keyed query is averaged since its shares last changed: batches before that count with the
+shares that hold now, so that a shift of its hot keys is seen at once. Whole queries burst, which is
+no change, and are averaged over the whole window. The uncertainty of both is kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import Plan, Snapshot
+from evenflow.model.arrays import Floats, Indices
+from evenflow.planning.joint.estimate import last_change, noise, shares, usable
+from evenflow.planning.joint.projection import keyed_series, whole_series
+
+WATCHED = 16  # heaviest keys whose own shares tell a change, besides the workers'
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A keyed query: load of every worker (column) in every batch (row), as if now were always.
+
+    held   the batches in which what holds now was measured
+    error  relative, of the mean share of a worker
+    """
+
+    series: Floats
+    held: Indices
+    error: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """The usable batches of a window under a plan.
+
+    names, samples  whole queries, and the load of each (row) in each batch (column)
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    plan: Plan
+    keyed: Mapping[str, Part]
+    names: tuple[str, ...]
+    samples: Floats
+
+    @classmethod
+    def of(cls, snapshots: Sequence[Snapshot], plan: Plan) -> "Levels":
+        """Look at a window as if the plan had held in it."""
+        names = tuple(plan.placement)
+        samples = whole_series(snapshots, names)
+        keyed = {name: keyed_series(snapshots, name, plan) for name in plan.tables}
+        total = _placed(plan, names, samples) + sum(keyed.values())
+        rows = usable(total[:, list(plan.active)])
+        kept = tuple(snapshots[row] for row in rows)
+        parts = {name: _part(kept, name, series[rows], plan) for name, series in keyed.items()}
+        return cls(kept, plan, parts, names, samples[:, rows])
+
+    @property
+    def active(self) -> list[int]:
+        """The workers that are not drained."""
+        return list(self.plan.active)
+
+    @property
+    def whole(self) -> Floats:
+        """Load of whole queries on every worker (column) in every batch (row)."""
+        return _placed(self.plan, self.names, self.samples)
+
+    @property
+    def shared(self) -> Floats:
+        """Load of keyed queries on every worker in every batch."""
+        nothing = np.zeros((len(self.snapshots), self.plan.workers))
+        return sum((part.series for part in self.keyed.values()), nothing)
+
+    @property
+    def total(self) -> Floats:
+        """Load of every worker in every batch."""
+        result: Floats = self.whole + self.shared
+        return result
+
+    @property
+    def means(self) -> Floats:
+        """Mean load of every active worker."""
+        if not self.snapshots:
+            return np.zeros(len(self.active))
+        result: Floats = self.total[:, self.active].mean(axis=0)
+        return result
+
+    def surely(self, confidence: float) -> float:
+        """Return the load of the busiest worker over the mean that is sure to be that large."""
+        means = self.means
+        if means.sum() <= 0:
+            return 1.0
+        square = np.zeros(len(means))
+        for part in self.keyed.values():
+            square += (part.error * part.series[:, self.active].mean(axis=0)) ** 2
+        whole = self.whole[:, self.active]
+        square += (_error(whole) * whole.mean(axis=0)) ** 2
+        return float((means - confidence * np.sqrt(square)).max() / means.mean())
+
+
+def _placed(plan: Plan, names: tuple[str, ...], samples: Floats) -> Floats:
+    series = np.zeros((samples.shape[1], plan.workers))
+    places = np.array([plan.placement[name] for name in names], dtype=np.int64)
+    np.add.at(series.T, places, samples)
+    return series
+
+
+def _error(loads: Floats) -> float:
+    """Return the relative error of mean shares over some batches."""
+    seen = loads[loads.sum(axis=1) > 0]
+    return noise(shares(seen)) / float(np.sqrt(len(seen))) if len(seen) else 0.0
+
+
+def _part(snapshots: Sequence[Snapshot], name: str, series: Floats, plan: Plan) -> Part:
+    """Average a keyed query since its shares last changed."""
+    active, totals = list(plan.active), series.sum(axis=1)
+    seen = np.flatnonzero(totals > 0)
+    if not len(seen):
+        return Part(series, seen, 0.0)
+    parts = shares(series[seen][:, active])
+    since = max(last_change(parts), last_change(_top_keys(snapshots, name, seen)))
+    held = seen[since:]
+    before = np.arange(len(series)) < held[0]
+    came = np.arange(len(series)) < seen[0]
+    totals = np.where(came, totals[seen].mean(), totals)
+    level = np.zeros(plan.workers)
+    level[active] = parts[since:].mean(axis=0) / len(active)
+    adjusted = np.where(before[:, None], totals[:, None] * level, series)
+    return Part(adjusted, held, noise(parts) / float(np.sqrt(len(held))))
+
+
+def _top_keys(snapshots: Sequence[Snapshot], name: str, rows: Indices) -> Floats:
+    """Return the shares of the keys that are heaviest by now, a column each."""
+    stats = [snapshots[row].queries[name].keys for row in rows]
+    newest = stats[-1]
+    if newest is None:
+        return np.zeros((len(rows), 0))
+    top = np.sort(newest.hashes[np.argsort(-newest.cost, kind="stable")[:WATCHED]])
+    columns = np.zeros((len(rows), len(top)))
+    for row, keys in enumerate(stats):
+        if keys is not None and len(keys.hashes):
+            at = np.minimum(np.searchsorted(keys.hashes, top), len(keys.hashes) - 1)
+            total = float(keys.cost.sum() + keys.rest_cost.sum()) or 1.0
+            columns[row] = np.where(keys.hashes[at] == top, keys.cost[at], 0.0) / total
+    return columns

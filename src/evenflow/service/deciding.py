@@ -1,0 +1,76 @@
+"""Decisions and their outcomes, as the service shows them. Pure functions of values."""
+
+from collections.abc import Mapping, Sequence
+
+from evenflow.model.decision import Decision, Judgement, Outcome
+from evenflow.model.plan import Move
+from evenflow.service import views
+
+SHOWN_MOVES = 200
+
+
+def decision(
+    made: Decision,
+    outcome: Outcome | None,
+    loads: Mapping[int, Sequence[float]],
+    names: Mapping[tuple[str, int], str],
+) -> views.Decision:
+    """Return a decision with what came of it.
+
+    `loads` has those of every worker by batch, `names` the heavy keys by query and hash.
+    """
+    before = loads.get(made.batch)
+    after = None if outcome is None else loads.get(outcome.batch)
+    return views.Decision(
+        number=made.batch,
+        at=made.at,
+        trigger=made.trigger,
+        reason=made.reason,
+        message=made.message,
+        changed=made.plan is not None,
+        staged=made.target is not None,
+        before=_judgement(made.before),
+        predicted=None if made.predicted is None else _judgement(made.predicted),
+        measured=None if outcome is None else _measured(outcome),
+        loads_before=None if before is None else list(before),
+        loads_after=None if after is None else list(after),
+        move_count=len(made.moves),
+        moves=[_move(move, names) for move in made.moves[:SHOWN_MOVES]],
+        moved_bytes=made.moved_bytes,
+        verdicts=[
+            views.Verdict(
+                code=verdict.code,
+                subject=verdict.subject,
+                message=verdict.message,
+                reachable=verdict.reachable,
+            )
+            for verdict in made.verdicts
+        ],
+    )
+
+
+def _judgement(value: Judgement) -> views.Judgement:
+    return views.Judgement(
+        imbalance=value.imbalance,
+        max_load=value.max_load,
+        mean_load=value.mean_load,
+        deviation=value.deviation,
+        correlation=value.correlation,
+        shipped_bytes=value.shipped_bytes,
+    )
+
+
+def _measured(outcome: Outcome) -> views.Measured:
+    return views.Measured(
+        batch=outcome.batch,
+        judgement=_judgement(outcome.measured),
+        handed_bytes=outcome.handed_bytes,
+        pause_seconds=outcome.pause_seconds,
+    )
+
+
+def _move(move: Move, names: Mapping[tuple[str, int], str]) -> views.Move:
+    key = None
+    if move.key_hash is not None:
+        key = names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")
+    return views.Move(query=move.query, before=move.before, after=move.after, key=key)

@@ -1,0 +1,156 @@
+"""Server-sent events: the state on connecting, then what each batch changes.
+
+Each client has a short queue. One that does not keep up is dropped; its browser comes back by
+itself and says what it saw last, and gets what it missed or the whole state again.
+"""
+
+import asyncio
+import json
+import uuid
+from collections import deque
+from dataclasses import dataclass, field
+
+from starlette.types import Receive, Scope, Send
+
+from evenflow.service.watcher import Published
+
+_MISSED, _QUEUED = 60, 8
+_BEAT_SECONDS, _SEND_SECONDS = 15.0, 10.0
+
+
+@dataclass(eq=False, slots=True)
+class Client:
+    """One open connection."""
+
+    queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_QUEUED))
+    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Hub:
+    """All clients; lives on the server's event loop, which alone may touch it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.current: Published | None = None
+        self.clients: set[Client] = set()
+        self.dropped = 0
+        # Ids of an earlier life of the service must not be taken for ours.
+        self._life, self._number = uuid.uuid4().hex[:8], 0
+        self._missed: deque[tuple[int, bytes]] = deque(maxlen=_MISSED)
+        self._whole: bytes | None = None
+
+    def publish(self, found: Published) -> None:
+        """Give what changed to every client, serialised once."""
+        self._number += 1
+        self.current, self._whole = found, None
+        event = self._event("batch", found.delta.model_dump_json(exclude_unset=True))
+        self._missed.append((self._number, event))
+        for client in list(self.clients):
+            self._give(client, event)
+
+    def close(self) -> None:
+        """Let all clients go."""
+        for client in list(self.clients):
+            self._drop(client)
+
+    def join(self, last_id: str) -> Client | None:
+        """Add a client, unless there are too many; what it gets first is in its queue."""
+        if len(self.clients) >= self.limit:
+            return None
+        client = Client()
+        self.clients.add(client)
+        for event in self._first(last_id):
+            client.queue.put_nowait(event)
+        return client
+
+    def leave(self, client: Client) -> None:
+        """Forget a client."""
+        self.clients.discard(client)
+
+    def _first(self, last_id: str) -> list[bytes]:
+        life, _, number = last_id.partition("-")
+        if life == self._life and number.isdecimal():
+            missed = [event for n, event in self._missed if n > int(number)]
+            if int(number) + len(missed) == self._number and len(missed) < _QUEUED:
+                return missed
+        if self.current is None:
+            return []
+        if self._whole is None:
+            self._whole = self._event("state", self.current.state.model_dump_json())
+        return [self._whole]
+
+    def _give(self, client: Client, event: bytes) -> None:
+        try:
+            client.queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self._drop(client)
+
+    def _drop(self, client: Client) -> None:
+        self.dropped += 1
+        client.dropped.set()
+        self.leave(client)
+
+    def _event(self, kind: str, data: str) -> bytes:
+        return f"id: {self._life}-{self._number}\nevent: {kind}\ndata: {data}\n\n".encode()
+
+
+class Events:
+    """The ASGI application of `/api/events`."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one client until it goes, falls behind, or the service ends."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        client = self.hub.join(headers.get(b"last-event-id", ""))
+        if client is None:
+            await _refuse(send, f"{self.hub.limit} clients are connected already; close one")
+            return
+        parts = [
+            asyncio.ensure_future(_pump(client, send)),
+            asyncio.ensure_future(_gone(receive)),
+            asyncio.ensure_future(client.dropped.wait()),
+        ]
+        try:
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.hub.leave(client)
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def _pump(client: Client, send: Send) -> None:
+    start = {
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+        ],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
+    while True:
+        # Not wait_for: before Python 3.12 it may lose a cancellation.
+        try:
+            async with asyncio.timeout(_BEAT_SECONDS):
+                event = await client.queue.get()
+        except TimeoutError:
+            event = b": beat\n\n"
+        async with asyncio.timeout(_SEND_SECONDS):
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse(send: Send, why: str) -> None:
+    body = json.dumps({"error": why}).encode()
+    headers = [(b"content-type", b"application/json"), (b"retry-after", b"10")]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,131 @@
+"""The server: uvicorn on a thread of the driver's process, beside the stream and not in its way."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import threading
+
+import uvicorn
+
+from evenflow.errors import InputError
+from evenflow.service.app import application
+from evenflow.service.events import Hub
+from evenflow.service.guard import LOOPBACK, Access
+from evenflow.service.running import Running
+from evenflow.service.watcher import Published, Watcher
+
+TOKEN = "EVENFLOW_TOKEN"  # noqa: S105 - the name of a variable
+_ALL = ("0.0.0.0", "::", "")  # noqa: S104 - refused without a token
+_CLIENTS, _CONNECTIONS = 32, 128
+_SHORTEST_TOKEN = 16
+# A reader that takes nothing for so long is cut off by the kernel, with what was queued for it.
+_SILENCE_MS = 20_000
+
+
+class Server:
+    """A served run; `stop` ends the service, not the run."""
+
+    def __init__(self, run: Running, host: str, port: int, token: str | None, page: bool) -> None:
+        self._socket = _listen(host, port)
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self.token = token
+        hosts = None if host in _ALL else frozenset({*LOOPBACK, host.lower()})
+        self._watcher, self.hub = Watcher(run), Hub(_CLIENTS)
+        app = application(
+            run, self._watcher, self.hub, Access(token, hosts), page=page, started=self._started
+        )
+        config = uvicorn.Config(
+            app,
+            log_config=None,  # the process has its own
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=2,
+            ws="none",
+        )
+        logging.getLogger("uvicorn.error").addFilter(_not_of_the_dropped)
+        self._server = uvicorn.Server(config)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="evenflow-service", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host = "127.0.0.1" if self.host in _ALL else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def start(self) -> "Server":
+        """Serve; return once requests are answered."""
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def stop(self) -> None:
+        """End the service."""
+        self._watcher.stop()
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._ready.set()
+
+    def _started(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def publish(found: Published) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self.hub.publish, found)
+            self._ready.set()
+
+        self._watcher.start(publish)
+
+
+def serve(
+    run: Running,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    token: str | None = None,
+    *,
+    page: bool = True,
+) -> Server:
+    """Serve a run's API and page from this process; port 0 takes a free one.
+
+    Another address than the loopback needs a token, given here or as EVENFLOW_TOKEN.
+    """
+    token = token or os.environ.get(TOKEN) or None
+    if token is None and host not in LOOPBACK:
+        raise InputError(
+            f"the service is to listen on {host!r}, where others reach it, without a token; "
+            f"set {TOKEN} or use 127.0.0.1"
+        )
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise InputError(f"a token needs {_SHORTEST_TOKEN} characters, got {len(token)}")
+    return Server(run, host.strip("[]"), port, token, page).start()
+
+
+def _not_of_the_dropped(record: logging.LogRecord) -> bool:
+    """Keep silent about answers that were cut off because nobody read them."""
+    return "without completing response" not in record.getMessage()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64
+        )
+    except OSError as error:
+        raise InputError(
+            f"the service cannot listen on {host}:{port}: {error.strerror}; choose another port"
+        ) from None
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+    return found

@@ -1,0 +1,235 @@
+"""The view-model: from what a run shows to what the service answers. Pure functions of values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evenflow.model.arrays import Floats
+from evenflow.model.plan import Plan
+from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
+from evenflow.service import running, views
+from evenflow.service.traffic import deal, round_robin, shipped_to
+
+# What the page gets; the API lists everything.
+SHOWN_QUERIES = 200
+SHOWN_KEYS = 20
+SHOWN_WORKERS = 64
+WINDOW = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a run showed after a batch, read once; `snapshot` is None before the first one."""
+
+    plan: Plan
+    queries: Mapping[str, running.Query]
+    streams: Mapping[str, running.Stream]
+    snapshot: Snapshot | None = None
+    late: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+
+    def shares(self) -> Floats:
+        """Return every worker's load as the share of a core."""
+        if self.snapshot is None:
+            return np.zeros(self.plan.workers)
+        return per_second(self.snapshot.loads(), self.snapshot)
+
+    def loads_of(self, name: str) -> QueryLoad | None:
+        """Return what was measured of a query in the last batch."""
+        return None if self.snapshot is None else self.snapshot.queries.get(name)
+
+
+def per_second(values: Floats, snapshot: Snapshot) -> Floats:
+    """Return amounts of a batch as amounts a second."""
+    return values / snapshot.seconds if snapshot.seconds > 0 else np.zeros_like(values)
+
+
+def point(snapshot: Snapshot) -> views.Point:
+    """Return a batch as one point of the course of time."""
+    loads, active = snapshot.loads(), snapshot.plan.active
+    rows = np.array([query.rows_in.sum() for query in snapshot.queries.values()], float)
+    return views.Point(
+        batch=snapshot.batch,
+        at=snapshot.at,
+        seconds=snapshot.seconds,
+        loads=_rounded(per_second(loads, snapshot)),
+        active=len(active),
+        imbalance=round(imbalance(loads, active), 4),
+        rows_per_second=float(per_second(rows, snapshot).sum()),
+        shipped_bytes=float(sum(sent.sum() for sent in snapshot.shipped.values())),
+    )
+
+
+def workers(seen: Seen) -> list[views.Worker]:
+    """Return every worker as it was in the last batch."""
+    shares, count = seen.shares(), seen.plan.workers
+    active = shares[list(seen.plan.active)]
+    mean = float(active.mean()) if len(active) else 0.0
+    state, shipped, seconds = np.zeros(count), np.zeros(count), np.zeros(count)
+    asked: frozenset[int] = frozenset()
+    if seen.snapshot is not None:
+        asked = seen.snapshot.drain
+        state = sum((query.state_bytes for query in seen.snapshot.queries.values()), state)
+        shipped = sum(seen.snapshot.shipped.values(), shipped)
+        seconds = _wide(seen.snapshot.worker_seconds, count)
+    hosted = np.bincount(np.array(list(seen.plan.placement.values()), int), minlength=count)
+    return [
+        views.Worker(
+            worker=worker,
+            status="drained"
+            if worker in seen.plan.drained
+            else "draining"
+            if worker in asked
+            else "active",
+            load=round(float(shares[worker]), 5),
+            of_mean=round(float(shares[worker]) / mean, 4) if mean > 0 else 0.0,
+            cpu_seconds=float(seconds[worker]),
+            state_bytes=float(state[worker]),
+            shipped_bytes=float(shipped[worker]),
+            queries=int(hosted[worker]),
+        )
+        for worker in range(count)
+    ]
+
+
+def queries(seen: Seen, limit: int | None = None) -> list[views.Query]:
+    """Return the queries, the heaviest first; with a limit only those."""
+    total = {name: _load(seen, name) for name in seen.queries}
+    ranked = sorted(seen.queries, key=lambda name: (-total[name], name))
+    return [_query(seen, name) for name in ranked[:limit]]
+
+
+def _load(seen: Seen, name: str) -> float:
+    found = seen.loads_of(name)
+    return float(found.load.sum()) if found is not None else 0.0
+
+
+def _query(seen: Seen, name: str) -> views.Query:
+    hosted, found, plan = seen.queries[name], seen.loads_of(name), seen.plan
+    shares = np.zeros(plan.workers)
+    if found is not None and seen.snapshot is not None:
+        shares = per_second(found.load, seen.snapshot)
+    table = plan.tables.get(name)
+    return views.Query(
+        name=name,
+        form=hosted.form,
+        kind=hosted.kind,
+        text=hosted.text,
+        streams=list(hosted.streams),
+        columns=columns(hosted.schema),
+        parameters=None if hosted.parameters is None else columns(hosted.parameters),
+        key=_key(hosted, keyed=table is not None),
+        keyable=hosted.inferred is not None,
+        publish=hosted.publish,
+        pinned=found.pinned if found is not None else hosted.pinned,
+        worker=plan.placement.get(name),
+        load=round(float(shares.sum()), 5),
+        loads=_rounded(shares),
+        rows_in=int(found.rows_in.sum()) if found is not None else 0,
+        rows_out=int(found.rows_out.sum()) if found is not None else 0,
+        state_bytes=float(found.state_bytes.sum()) if found is not None else 0.0,
+        table_entries=0 if table is None else len(table),
+        late=seen.late.get(name, 0),
+        quarantined=seen.quarantined.get(name),
+    )
+
+
+def _key(hosted: running.Query, *, keyed: bool) -> list[str] | None:
+    if hosted.key is not None:
+        return list(hosted.key)
+    if keyed and hosted.inferred:
+        return list(next(iter(hosted.inferred.values())))
+    return None
+
+
+def streams(seen: Seen) -> list[views.Stream]:
+    """Return the streams, the most shipped first."""
+    dealt, nothing = deal(seen.queries, seen.plan), np.zeros(seen.plan.workers)
+    found = []
+    for name, stream in seen.streams.items():
+        shipped = nothing if seen.snapshot is None else seen.snapshot.shipped.get(name, nothing)
+        turn = round_robin(name, shipped, seen.queries, seen.plan, dealt)
+        found.append(
+            views.Stream(
+                name=name,
+                derived=stream.derived,
+                time=stream.time,
+                columns=columns(stream.schema),
+                watermark_us=seen.watermarks.get(name),
+                readers=sorted(q for q, query in seen.queries.items() if name in query.streams),
+                workers=shipped_to(shipped),
+                shipped_bytes=float(shipped.sum()),
+                round_robin_workers=turn.workers,
+                round_robin_bytes=turn.shipped_bytes,
+            )
+        )
+    return sorted(found, key=lambda view: (-view.shipped_bytes, view.name))
+
+
+def hot_keys(seen: Seen, query: str | None = None, count: int = SHOWN_KEYS) -> list[views.HotKey]:
+    """Return the heaviest keys of one keyed query or of all."""
+    measured = {} if seen.snapshot is None else seen.snapshot.queries
+    found = [
+        views.HotKey(query=name, key=keys.names[at], share=cost / total, owner=int(keys.owner[at]))
+        for name, load in measured.items()
+        if (keys := load.keys) is not None and query in (None, name)
+        for total in [float(keys.cost.sum() + keys.rest_cost.sum())]
+        if total > 0
+        for at, cost in enumerate(keys.cost.tolist())
+    ]
+    return sorted(found, key=lambda key: (-key.share, key.query, key.key))[:count]
+
+
+def correlation(points: Sequence[views.Point], active: Sequence[int]) -> views.Correlation:
+    """Return the correlation of the workers' loads over the last batches."""
+    shown = list(active)[:SHOWN_WORKERS]
+    taken = list(points)[-WINDOW:]
+    if len(taken) < 3 or not shown:
+        return views.Correlation(workers=shown, batches=len(taken), values=[])
+    series = np.array([each.loads for each in taken])[:, shown]
+    varies = np.ptp(series, axis=0) > 0
+    centred = series - series.mean(axis=0)
+    norms = np.where(varies, np.sqrt((centred**2).sum(axis=0)), 1.0)
+    values = np.clip((centred.T @ centred) / np.outer(norms, norms), -1.0, 1.0)
+    both = np.outer(varies, varies)
+    rows = [
+        [round(float(v), 3) if ok else None for v, ok in zip(row, known, strict=True)]
+        for row, known in zip(values, both, strict=True)
+    ]
+    return views.Correlation(workers=shown, batches=len(taken), values=rows)
+
+
+def plan(value: Plan) -> views.Plan:
+    """Return the plan; hashed keys as hexadecimal digits, which JSON's numbers cannot hold."""
+    return views.Plan(
+        workers=value.workers,
+        drained=sorted(value.drained),
+        placement=dict(value.placement),
+        tables=[
+            views.Table(
+                query=name,
+                entries={
+                    f"{int(key):016x}": int(owner)
+                    for key, owner in zip(table.hashes, table.owners, strict=True)
+                },
+            )
+            for name, table in value.tables.items()
+        ],
+    )
+
+
+def columns(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema as `name type`, without units and time zones."""
+    return [f"{column.name} {str(column.type).partition('[')[0]}" for column in schema]
+
+
+def _rounded(values: Iterable[float]) -> list[float]:
+    """Return what a page can show, in few bytes."""
+    return [round(float(value), 5) for value in values]
+
+
+def _wide(values: Floats, count: int) -> Floats:
+    return values if len(values) == count else np.zeros(count)

@@ -1,0 +1,236 @@
+"""Who costs what inside a keyed query: rows, results and state of its keys on one worker.
+
+Counted where the rows are, in time proportional to the batch's rows. The heaviest keys are told
+one by one, the others added up, so a report has one size however many keys there are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.jit import kernel
+from evenflow.model import hash_keys
+from evenflow.model.arrays import Bools, Floats, Hashes, Indices
+from evenflow.spark.bundle import pack, unpack
+from evenflow.spark.state import Task
+
+MOST = 512
+# What a key makes of its rows: matches with what is kept, one answer a window, or a row each.
+_MATCHING = frozenset({"join", "join_aggregate", "template"})
+_NAME_LENGTH = 100
+_SCHEMA = pa.schema(
+    [
+        ("query", pa.string()),
+        ("hash", pa.uint64()),  # null: all the others together
+        ("keys", pa.int64()),
+        ("rows_in", pa.int64()),
+        ("made", pa.float64()),
+        ("state", pa.float64()),
+        ("name", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyCounts:
+    """The keys of one keyed query on one worker in one batch, ascending by hash.
+
+    rows_in  rows of the key
+    made     rows that came of them, or matches if these are added up further: an estimate
+    state    bytes kept for the key
+    names    the key's values as text; empty if the batch had no row of it
+    rest_*   the same of all other keys; `rest_keys` counts those with rows in the batch
+    """
+
+    hashes: Hashes
+    rows_in: Indices
+    made: Floats
+    state: Floats
+    names: tuple[str, ...]
+    rest_keys: int = 0
+    rest_rows_in: int = 0
+    rest_made: float = 0.0
+    rest_state: float = 0.0
+
+    @property
+    def total_made(self) -> float:
+        """All that was made."""
+        return float(self.made.sum()) + self.rest_made
+
+
+def count_keys(
+    kind: str,
+    rows: Mapping[str, pa.Table],
+    columns: Mapping[str, tuple[str, ...]],
+    task: Task,
+    rows_out: int,
+    listed: Hashes,
+) -> KeyCounts:
+    """Count a batch's rows by key; keys that are `listed` are told one by one in any case."""
+    parts = [hash_keys(*(rows[stream][c] for c in columns[stream])) for stream in rows]
+    found, number, first = tally(np.concatenate(parts) if parts else listed[:0])
+    keys = np.union1d(found, listed)
+    rows_in, kept_at = np.zeros(len(keys), dtype=np.int64), np.searchsorted(keys, found)
+    rows_in[kept_at] = number
+    kept, size = task.kept(keys)
+    made = _made(kind, rows_in, kept, rows_out)
+    told = heaviest(rows_in, made, MOST) | np.isin(keys, listed)
+    at = np.full(len(keys), -1, dtype=np.int64)
+    at[kept_at] = first
+    rest = ~told & (rows_in > 0)
+    lost = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
+    return KeyCounts(
+        keys[told],
+        rows_in[told],
+        made[told],
+        size[told].astype(np.float64),
+        _names(rows, columns, at[told]),
+        int(rest.sum()),
+        int(rows_in[rest].sum()),
+        float(made[rest].sum()) + max(0.0, lost),
+        max(0.0, float(task.state_bytes - size[told].sum())),
+    )
+
+
+def _made(kind: str, rows_in: Indices, kept: Indices, rows_out: int) -> Floats:
+    """Estimate what each key made, in sum what the query gave.
+
+    A join's matches that are added up further never show as results: they count as they are.
+    """
+    weight: Floats
+    if kind in _MATCHING:
+        weight = np.multiply(rows_in, kept, dtype=np.float64)
+    elif kind == "aggregate":
+        weight = (rows_in > 0).astype(np.float64)
+    else:
+        weight = rows_in.astype(np.float64)
+    total = float(weight.sum())
+    if kind == "join_aggregate" or not total:
+        return weight
+    return np.multiply(weight, rows_out / total)
+
+
+def heaviest(rows_in: Indices, made: Floats, most: int) -> Bools:
+    """Tell the keys with the largest share of the rows in or of what was made.
+
+    Whatever a row in and a row made cost, a key's share of the cost is at most the larger of the
+    two. These add up to 2 at most, so no key left out has more than 2 / (most + 1) of it.
+    """
+    shares = np.maximum(rows_in / max(1, rows_in.sum()), made / (made.sum() or 1.0))
+    told: Bools = shares > 0
+    if np.count_nonzero(told) > most:
+        told[:] = False
+        told[np.argpartition(-shares, most)[:most]] = True
+    return told
+
+
+def _names(
+    rows: Mapping[str, pa.Table], columns: Mapping[str, tuple[str, ...]], at: Indices
+) -> tuple[str, ...]:
+    """Return the keys of rows, numbered through all streams, as text; -1 is no row."""
+    names, begin = np.full(len(at), "", dtype=object), 0
+    for stream, table in rows.items():
+        here = np.flatnonzero((at >= begin) & (at < begin + len(table)))
+        if len(here):
+            places = pa.array(at[here] - begin)
+            texts = [_text(table[column].take(places)) for column in columns[stream]]
+            names[here] = [", ".join(values)[:_NAME_LENGTH] for values in zip(*texts, strict=True)]
+        begin += len(table)
+    return tuple(names.tolist())
+
+
+def _text(values: pa.ChunkedArray) -> list[str]:
+    try:
+        texts = pc.fill_null(values.cast(pa.string()), "NULL").to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # bytes, structs
+        texts = [str(value) for value in values.to_pylist()]
+    return list(texts)
+
+
+@kernel
+def tally(hashes: Hashes) -> tuple[Hashes, Indices, Indices]:
+    """Count equal hashes: each once, how often, and where first; in order of appearance."""
+    keys = np.empty_like(hashes)
+    number, first = np.zeros(len(hashes), dtype=np.int64), np.empty(len(hashes), dtype=np.int64)
+    slots = np.full(1024, -1, dtype=np.int64)
+    count = 0
+    for row in range(len(hashes)):
+        if 2 * count >= len(slots):
+            slots = np.full(4 * len(slots), -1, dtype=np.int64)
+            for key in range(count):
+                slots[_slot(slots, keys, keys[key])] = key
+        at = _slot(slots, keys, hashes[row])
+        if slots[at] < 0:
+            slots[at] = count
+            keys[count], first[count] = hashes[row], row
+            count += 1
+        number[slots[at]] += 1
+    return keys[:count], number[:count], first[:count]
+
+
+@kernel
+def _slot(slots: Indices, keys: Hashes, wanted: np.uint64) -> int:
+    """Return the slot of a hash, or the free one that it would take."""
+    mask = np.uint64(len(slots) - 1)
+    at = wanted & mask
+    while slots[at] >= 0 and keys[slots[at]] != wanted:
+        at = (at + np.uint64(1)) & mask
+    return int(at)
+
+
+def tally_plain(hashes: Hashes) -> dict[int, tuple[int, int]]:
+    """Count the same in plain Python, the kernel's oracle: hash -> (how often, where first)."""
+    found: dict[int, tuple[int, int]] = {}
+    for row, key in enumerate(hashes.tolist()):
+        number, first = found.get(key, (0, row))
+        found[key] = (number + 1, first)
+    return found
+
+
+def to_bytes(counts: Mapping[str, KeyCounts]) -> bytes:
+    """Put the counts of all queries of a worker into one Arrow stream."""
+    tables = []
+    for query, found in counts.items():
+        number = len(found.hashes)
+        columns = (
+            [query] * (number + 1),
+            [*found.hashes.tolist(), None],
+            [1] * number + [found.rest_keys],
+            np.append(found.rows_in, found.rest_rows_in),
+            np.append(found.made, found.rest_made),
+            np.append(found.state, found.rest_state),
+            [*found.names, ""],
+        )
+        arrays = [pa.array(v, f.type) for v, f in zip(columns, _SCHEMA, strict=True)]
+        tables.append(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+    if not tables:
+        return b""
+    packed: bytes = pack(pa.concat_tables(tables), compress=True).to_pybytes()
+    return packed
+
+
+def from_bytes(packed: bytes) -> dict[str, KeyCounts]:
+    """Read back what `to_bytes` gave."""
+    if not packed:
+        return {}
+    table = unpack(packed).combine_chunks()
+    queries, ends = table["query"], np.flatnonzero(table["hash"].is_null().to_numpy())
+    found, begin = {}, 0
+    for end in ends.tolist():
+        part, rest = table.slice(begin, end - begin), table.slice(end, 1).to_pylist()[0]
+        found[queries[end].as_py()] = KeyCounts(
+            part["hash"].to_numpy(),
+            part["rows_in"].to_numpy(),
+            part["made"].to_numpy(),
+            part["state"].to_numpy(),
+            tuple(part["name"].to_pylist()),
+            rest["keys"],
+            rest["rows_in"],
+            rest["made"],
+            rest["state"],
+        )
+        begin = end + 1
+    return found

@@ -1,0 +1,126 @@
+"""What a row costs: CPU seconds of a query explained by its rows, the same on all workers.
+
+One measurement on one worker is noisy: other processes disturb it, and a noisy worker must not be
+taken for a loaded one. So the seconds of a query are fitted over workers and the last batches as
+
+    seconds = fixed + per_row_in * rows in + per_row_made * rows made        (nothing negative)
+
+by least squares, and a worker's load is what its rows cost by that. The sums behind the fit fade
+by `FADE` a batch. If rows in, rows made and the constant do not vary enough to tell their costs
+apart (a normalised Gram matrix with an eigenvalue below `APART`), a plainer model is taken, last
+the one in which a row in and a row made cost the same and nothing is fixed.
+"""
+
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from evenflow.model.arrays import Bools, Floats, Indices
+
+FADE = 0.9
+APART = 0.01
+# What each model lets vary, over (fixed, per row in, per row made).
+_MODELS = (
+    np.eye(3),
+    np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]),
+    np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+    np.array([[0.0], [1.0], [1.0]]),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fits:
+    """The running sums of one fit for each query: X'X, X'y and how many batches they hold."""
+
+    uids: tuple[str, ...] = ()
+    squares: Floats = field(default_factory=lambda: np.zeros((0, 3, 3)))
+    products: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    batches: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def of(self, uids: tuple[str, ...]) -> "Fits":
+        """Return the fits of other queries: those known go on, the others begin."""
+        if uids == self.uids:
+            return self
+        known = {uid: at for at, uid in enumerate(self.uids)}
+        old = np.array([known.get(uid, -1) for uid in uids], dtype=np.int64)
+        squares, products = np.zeros((len(uids), 3, 3)), np.zeros((len(uids), 3))
+        batches = np.zeros(len(uids), dtype=np.int64)
+        for new, before in (
+            (squares, self.squares),
+            (products, self.products),
+            (batches, self.batches),
+        ):
+            new[old >= 0] = before[old[old >= 0]]
+        return Fits(uids, squares, products, batches)
+
+    def update(self, rows_in: Floats, made: Floats, seconds: Floats, stepped: Bools) -> "Fits":
+        """Add a batch: arrays of (query, worker); only where a query was stepped counts."""
+        samples = np.stack([stepped, rows_in, made], axis=-1, dtype=np.float64)
+        samples[~stepped] = 0.0
+        squares = np.einsum("qwi,qwj->qij", samples, samples)
+        products = np.einsum("qwi,qw->qi", samples, seconds)
+        seen = stepped.any(axis=1)
+        # The first batch of a query compiles and loads what the others find ready.
+        fade = np.where(self.batches == 1, 0.0, FADE)
+        fade[~seen] = 1.0
+        return Fits(
+            self.uids,
+            self.squares * fade[:, None, None] + squares,
+            self.products * fade[:, None] + products,
+            self.batches + seen,
+        )
+
+    def weights(self) -> Floats:
+        """Return (fixed, per row in, per row made) of each query, in seconds."""
+        result = np.zeros((len(self.uids), 3))
+        open_ = np.ones(len(self.uids), dtype=np.bool_)
+        for model in _MODELS:
+            if not open_.any():
+                break
+            squares = model.T @ self.squares[open_] @ model
+            products = self.products[open_] @ model
+            usable = _apart(squares) if model is not _MODELS[-1] else np.ones(len(squares), bool)
+            at = np.flatnonzero(open_)[usable]
+            result[at] = least_squares(squares[usable], products[usable]) @ model.T
+            open_[at] = False
+        return result
+
+
+def _apart(squares: Floats) -> Bools:
+    """Tell where the columns are different enough for their weights to be told apart."""
+    norms = np.sqrt(np.einsum("qii->qi", squares))
+    used = (norms > 0).all(axis=1)
+    norms[norms == 0] = 1.0
+    least = np.linalg.eigvalsh(squares / (norms[:, :, None] * norms[:, None, :]))[:, 0]
+    apart: Bools = used & (least >= APART)
+    return apart
+
+
+def least_squares(squares: Floats, products: Floats) -> Floats:
+    """Solve many small non-negative least squares, given X'X and X'y of each.
+
+    The best solution has some weights at zero and is the plain solution for the others. With at
+    most three weights all choices are tried.
+
+    >>> squares, products = np.array([[[2.0, 0.0], [0.0, 1.0]]]), np.array([[4.0, -1.0]])
+    >>> least_squares(squares, products).round(6).tolist()
+    [[2.0, 0.0]]
+    """
+    number, size = products.shape
+    best, least = np.zeros((number, size)), np.zeros(number)
+    scale = np.sqrt(np.einsum("qii->qi", squares))
+    scale[scale == 0] = 1.0
+    squares, products = squares / (scale[:, :, None] * scale[:, None, :]), products / scale
+    for taken in range(1, size + 1):
+        for chosen in combinations(range(size), taken):
+            some = list(chosen)
+            part = squares[:, some][:, :, some] + 1e-12 * np.eye(taken)
+            solved = np.zeros((number, size))
+            solved[:, some] = np.linalg.solve(part, products[:, some, None])[..., 0]
+            error = np.einsum("qi,qij,qj->q", solved, squares, solved)
+            error -= 2 * np.einsum("qi,qi->q", solved, products)
+            better = (solved >= 0).all(axis=1) & (error < least)
+            best[better], least[better] = solved[better], error[better]
+    weights: Floats = best / scale
+    return weights

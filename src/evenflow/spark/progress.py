@@ -1,0 +1,55 @@
+"""What Spark says of each batch: rows read from the sources, and how long it took."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One batch as Spark saw it."""
+
+    batch: int
+    rows: int
+    seconds: float
+
+
+class Progresses(StreamingQueryListener):
+    """Collects the progress of one checkpoint's batches in `seen`, by their number."""
+
+    def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
+        self.seen: dict[int, Progress] = {}
+        self._streams, self._checkpoint = spark.streams, checkpoint
+
+    def __enter__(self) -> "Progresses":
+        self._streams.addListener(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._streams.removeListener(self)
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Keep rows and time; the pulse that makes Spark run a batch is no source of rows."""
+        progress = event.progress
+        if not any(self._checkpoint in source.description for source in progress.sources):
+            return  # another query of this session
+        rows = sum(
+            int(source.numInputRows)
+            for source in progress.sources
+            if f"{self._checkpoint}/pulse" not in source.description
+        )
+        seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
+        self.seen[int(progress.batchId)] = Progress(int(progress.batchId), rows, seconds)

@@ -1,0 +1,58 @@
+"""Models of frozen dataclasses: their fields, defaults and words, written down once."""
+
+import re
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
+from pydantic import Field as ModelField
+
+# YAML reads a bare `off` as false.
+_Text = Annotated[str, BeforeValidator(lambda value: "off" if value is False else value)]
+
+
+def model_of(value: type, **more: Any) -> type[BaseModel]:
+    """Return a model that takes what the dataclass takes and refuses any other field.
+
+    What a field is for is taken from its metadata, or from the table in the class's docstring.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Box:
+    ...     '''A box.
+    ...
+    ...     size   in metres
+    ...     '''
+    ...     size: int = 3
+    >>> model = model_of(Box)
+    >>> model(size=5).model_dump(), model.model_fields["size"].description
+    ({'size': 5}, 'In metres.')
+    """
+    hints, said = get_type_hints(value), _said(value.__doc__ or "")
+    made: dict[str, Any] = {
+        each.name: (
+            _Text if hints[each.name] is str else hints[each.name],
+            _field(each, said.get(each.name, "")),
+        )
+        for each in fields(value)
+    }
+    return create_model(
+        value.__name__,
+        __config__=ConfigDict(extra="forbid", frozen=True),
+        __doc__=(value.__doc__ or "").split("\n")[0],
+        **more,
+        **made,
+    )
+
+
+def _field(each: "Field[Any]", said: str) -> Any:
+    default = each.default if each.default is not MISSING else ...
+    return ModelField(default, description=each.metadata.get("help", said))
+
+
+def _said(doc: str) -> dict[str, str]:
+    """Read the lines `name, name   what they are` of a docstring."""
+    found = re.findall(r"^ +([a-z_]+(?:, [a-z_]+)*) {2,}(\S.*)$", doc, re.MULTILINE)
+    return {
+        name: f"{text[0].upper()}{text[1:]}." for names, text in found for name in names.split(", ")
+    }

@@ -1,0 +1,81 @@
+"""The files a specification names: where they are, and small ones read without Spark."""
+
+import glob
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from evenflow.errors import InputError
+
+FORMATS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
+_READABLE = (".parquet", ".csv", ".jsonl", ".json")
+
+
+def resolved(written: str, folder: Path) -> str:
+    """Return a path as it stands from anywhere; a URI stays as it is.
+
+    >>> resolved("in/trades", Path("/data")), resolved("s3a://b/c", Path("/data"))
+    ('/data/in/trades', 's3a://b/c')
+    """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", written):
+        return written
+    return str(folder / Path(written).expanduser())
+
+
+def check_there(written: str, folder: Path) -> None:
+    """Refuse a local path at which there is nothing."""
+    path = resolved(written, folder)
+    if not path.startswith("/"):
+        return
+    # Spark takes patterns too, so a path is one until proved otherwise.
+    if not glob.glob(path):  # noqa: PTH207
+        raise InputError(f"got {written!r}; there is nothing at {path}")
+
+
+def table_of(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    """Make a table of rows written out in YAML."""
+    for at, row in enumerate(rows):
+        unknown, missing = row.keys() - set(schema.names), set(schema.names) - row.keys()
+        if unknown or missing:
+            odd = f"has {sorted(unknown)[0]!r}" if unknown else f"lacks {sorted(missing)[0]!r}"
+            raise InputError(f"row {at + 1} {odd}; the columns are {', '.join(schema.names)}")
+    try:
+        return pa.Table.from_pylist(list(rows), schema=schema)
+    except (pa.ArrowException, TypeError) as error:
+        raise InputError(f"the rows do not fit the columns: {error}") from None
+
+
+def read_rows(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
+    """Read a CSV, JSON lines or Parquet file with the columns of a schema."""
+    path = Path(resolved(written, folder))
+    if path.suffix not in _READABLE:
+        raise InputError(f"got {written!r}; expected a file ending in {', '.join(_READABLE)}")
+    if not path.is_file():
+        raise InputError(f"got {written!r}; there is no file {path}")
+    try:
+        table = _read(path, schema)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{written} cannot be read as {path.suffix[1:]}: {error}") from None
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        found = ", ".join(table.column_names)
+        raise InputError(f"{written} has no column {missing[0]!r}; it has {found}")
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise InputError(f"{written} does not fit {schema.names}: {error}") from None
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pa.parquet.read_table(path)
+    if path.suffix in (".jsonl", ".json"):
+        return pa.json.read_json(path)
+    types = {field.name: field.type for field in schema}
+    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=types))

@@ -1,0 +1,177 @@
+"""The controller in a closed loop: what it reaches, when it acts, when it does not."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.planning.joint.flows import (
+    history,
+    keyed_demand,
+    nothing_returns,
+    plans,
+    run,
+    whole_flow,
+    zipf_flow,
+)
+
+from evenflow.errors import InputError
+from evenflow.model import Plan, RoutingTable
+from evenflow.planning.joint import Balancing, decide
+from evenflow.simulation.flow import Demand, SyntheticFlow
+
+BOUND = 1.08
+
+
+@pytest.mark.parametrize(("skew", "keys"), [(0.85, 10_000), (1.0, 10_000), (0.85, 100_000)])
+def test_skewed_keys_are_even_three_batches_after_each_shift(skew: float, keys: int) -> None:
+    flow = zipf_flow(keys, skew, shift_every=8)
+    found = run(flow, 24)
+    assert found[0] > 1.2  # by the hash alone
+    reached = [max(found[at + 5 : at + 8]) for at in (0, 8, 16)]  # seen, handed over, in force
+    assert max(reached) <= BOUND, history(flow)
+    nothing_returns(flow, Balancing().cooldown)
+    assert all(len(decision.moves) < 400 for decision in plans(flow))
+
+
+@pytest.mark.parametrize(("noise", "seed"), [(0.0, 0), (0.05, 0), (0.05, 1), (0.1, 0), (0.1, 1)])
+def test_constant_load_gives_at_most_one_plan(noise: float, seed: int) -> None:
+    flow = zipf_flow(600, noise=noise, seed=seed)
+    found = run(flow, 50)
+    assert len(plans(flow)) == 1, history(flow)
+    heaviest = 8 * float(flow.queries["counts"].load(0).max()) / 4.0  # of a worker's mean load
+    assert found[-1] <= max(BOUND, heaviest * 1.001) + 2 * noise / np.sqrt(Balancing().samples)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.1])
+def test_noise_alone_moves_no_query(noise: float) -> None:
+    flow = whole_flow([0.1] * 24, [at % 8 for at in range(24)], 8, noise=noise)
+    run(flow, 60)
+    assert plans(flow) == []
+
+
+def test_one_heavy_key_is_named_and_nothing_useless_is_moved() -> None:
+    costs = np.concatenate([[4.0], np.full(400, 0.01)])
+    flow = SyntheticFlow(
+        {"counts": keyed_demand(lambda batch: costs, 401)},
+        Plan(4, {}, {"counts": RoutingTable()}),
+    )
+    found = run(flow, 20)
+    (verdict,) = flow.decisions[-1].verdicts
+    assert (verdict.code, verdict.subject) == ("heavy_key", "counts: key0")
+    assert verdict.reachable is not None
+    assert found[-1] <= verdict.reachable * 1.001
+    assert len(plans(flow)) <= 1  # what shares its worker may go, then all is quiet
+    assert flow.decisions[-1].reason == "infeasible"
+
+
+def test_bursts_that_coincide_are_moved_apart() -> None:
+    def burst(phase: int) -> Callable[[int], float]:
+        return lambda batch: 0.5 if (batch + phase) % 4 < 2 else 0.05
+
+    loads = [burst(0)] * 8 + [burst(2)] * 8
+    flow = whole_flow(loads, [at // 4 for at in range(16)], 4)
+    found = run(flow, 30)
+    assert found[0] == pytest.approx(0.5 / 0.275)
+    assert max(found[16:]) <= 1.01, history(flow)
+    assert len(plans(flow)) <= 2
+
+
+def test_a_query_that_outgrows_a_worker_is_promoted() -> None:
+    costs = np.full(1000, 0.002)
+    flow = SyntheticFlow(
+        {"counts": keyed_demand(lambda batch: costs, 1000), "small": _steady(0.1)},
+        Plan(4, {"counts": 0, "small": 1}),
+    )
+    found = run(flow, 12)
+    assert plans(flow)[0].reason == "promoted"
+    assert "counts" in flow.following.tables
+    assert found[-1] <= BOUND
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_query_without_key_or_pinned_is_not_promoted(pinned: bool) -> None:
+    heavy = keyed_demand(lambda batch: np.full(100, 0.02), 100) if pinned else _steady(2.0)
+    heavy = Demand(heavy.load, heavy.hashes, pinned=pinned)
+    flow = SyntheticFlow(
+        {"heavy": heavy, "a": _steady(0.1), "b": _steady(0.1)},
+        Plan(3, {"heavy": 0, "a": 1, "b": 2}),
+    )
+    run(flow, 10)
+    assert plans(flow) == []
+    codes = {verdict.code for decision in flow.decisions for verdict in decision.verdicts}
+    assert codes == {"heavy_query"}
+
+
+def test_keys_make_way_for_a_heavy_whole_query() -> None:
+    """The query cannot be divided; the keys around it can."""
+    costs = np.full(2000, 0.001)
+    flow = SyntheticFlow(
+        {"counts": keyed_demand(lambda batch: costs, 2000), "heavy": _steady(0.4)},
+        Plan(4, {"heavy": 2}, {"counts": RoutingTable()}),
+    )
+    found = run(flow, 10)
+    assert found[0] > 1.4
+    assert found[-1] <= BOUND, history(flow)
+    assert "counts" in {move.query for decision in plans(flow) for move in decision.moves}
+
+
+def test_off_decides_nothing_and_says_so() -> None:
+    flow = zipf_flow()
+    run(flow, 6, Balancing.off())
+    assert {decision.reason for decision in flow.decisions} == {"off"}
+    assert plans(flow) == []
+
+
+def test_an_idle_flow_is_left_alone() -> None:
+    flow = whole_flow([0.0, 0.0], [0, 0], 2)
+    run_idle = [decide([flow.observe()], [], Balancing()).reason for _ in range(3)]
+    assert run_idle == ["no_load"] * 3
+
+
+@pytest.mark.parametrize("keys", ["mixed", "llfd", "hash"])
+def test_other_key_planners_can_be_chosen(keys: str) -> None:
+    flow = zipf_flow(500, workers=4)
+    found = run(flow, 8, Balancing(keys=keys))
+    assert found[-1] <= (BOUND if keys != "hash" else found[0])
+
+
+@pytest.mark.parametrize("operators", ["cor-se-imp", "llf-bal"])
+def test_other_operator_planners_can_be_chosen(operators: str) -> None:
+    flow = whole_flow([0.1] * 16, [0] * 8 + [1, 2] * 4, 4)
+    found = run(flow, 12, Balancing(operators=operators))
+    assert found[-1] < found[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keys": "best"}, "keys must be one of hash, simple"),
+        ({"keys": "pkg"}, "keys must be one of"),
+        ({"order": "cold"}, "order must be one of hot, small"),
+        ({"max_imbalance": -0.1}, "max_imbalance must be a number of at least 0, got -0.1"),
+        ({"hysteresis": 1.5}, "hysteresis must lie in 0..1, got 1.5"),
+        ({"samples": 0}, "samples must be 1 to the window of 16, got 0"),
+        ({"budget_items": 0}, "budget_items must be above 0"),
+        ({"min_gain": float("nan")}, "min_gain must be a number"),
+    ],
+)
+def test_settings_are_checked(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Balancing(**options)  # type: ignore[arg-type]
+
+
+def test_a_decision_needs_a_snapshot() -> None:
+    with pytest.raises(InputError, match="at least one snapshot"):
+        decide([], [], Balancing())
+
+
+def test_the_same_history_gives_the_same_decision() -> None:
+    flow = zipf_flow(500, workers=4)
+    run(flow, 6)
+    again = decide(flow.snapshots[:3], flow.decisions[:2], Balancing())
+    assert again.moves == flow.decisions[2].moves
+    assert again.moves
+
+
+def _steady(load: float) -> Demand:
+    return Demand(lambda batch: np.array([load]))

@@ -1,0 +1,128 @@
+"""The view-model: what is shown follows from what was measured."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.values import Hosted, StreamSpec, World, decision, load
+
+from evenflow.model import Plan, RoutingTable
+from evenflow.model.decision import Judgement, Outcome
+from evenflow.model.plan import Move
+from evenflow.service import state
+from evenflow.service.metrics import Metrics
+from evenflow.service.record import Record
+from evenflow.service.state import Seen
+from evenflow.service.traffic import deal, round_robin
+
+
+def seen(world: World, **more: Any) -> Seen:
+    snapshot = world.snapshot(**more)
+    return Seen(world.plan, world.queries, {"trades": StreamSpec()}, snapshot)
+
+
+def test_before_the_first_batch_everything_is_idle() -> None:
+    world = World()
+    found = Seen(world.plan, world.queries, {"trades": StreamSpec()})
+    assert [worker.load for worker in state.workers(found)] == [0.0, 0.0, 0.0]
+    assert [query.load for query in state.queries(found)] == [0.0, 0.0, 0.0]
+    assert state.streams(found)[0].workers == []
+    assert state.hot_keys(found) == []
+    assert state.correlation([], world.plan.active).values == []
+
+
+def test_loads_are_shares_of_a_core() -> None:
+    found = seen(World())
+    assert [worker.load for worker in state.workers(found)] == [0.5, 0.3, 0.1]
+    assert [query.name for query in state.queries(found)] == ["a", "k", "b"]
+    assert state.queries(found, limit=1)[0].loads == [0.5, 0.0, 0.0]
+    point = state.point(World().snapshot())
+    assert (point.imbalance, point.rows_per_second) == (round(1.0 / 0.6, 4), 90.0)
+
+
+def test_a_worker_is_draining_until_the_plan_says_drained() -> None:
+    world = World()
+    asked = seen(world, drain=frozenset({2}))
+    assert [worker.status for worker in state.workers(asked)] == ["active", "active", "draining"]
+    done = replace(asked, plan=replace(world.plan, drained=frozenset({2})))
+    assert state.workers(done)[2].status == "drained"
+
+
+def test_a_hot_key_has_its_share_and_owner() -> None:
+    (key,) = state.hot_keys(seen(World()))
+    assert (key.query, key.key, key.owner) == ("k", "hot", 1)
+    assert key.share == pytest.approx(0.5 / 0.8)
+
+
+@pytest.mark.parametrize(
+    ("placement", "pinned", "tables", "shipped", "workers", "expected"),
+    [
+        ({"a": 0, "b": 0}, (), (), [100, 0, 0], 2, 200),
+        ({"a": 0, "b": 0}, ("a", "b"), (), [100, 0, 0], 1, 100),
+        ({"a": 1, "b": 2}, (), (), [0, 80, 80], 2, 160),
+        # A full copy hides a share of keys: what was seen of the others stands for it.
+        ({"a": 0, "b": 0}, (), ("k",), [100, 30, 10], 2, 210),
+        ({}, (), ("k",), [40, 30, 30], 0, 100),
+    ],
+    ids=["herded", "pinned", "already apart", "with keys", "only keys"],
+)
+def test_round_robin_is_estimated_from_what_was_shipped(
+    placement: dict[str, int],
+    pinned: tuple[str, ...],
+    tables: tuple[str, ...],
+    shipped: list[float],
+    workers: int,
+    expected: float,
+) -> None:
+    plan = Plan(3, placement, {name: RoutingTable() for name in tables})
+    queries = {name: Hosted(name, pinned=name in pinned) for name in (*placement, *tables)}
+    found = round_robin("trades", np.array(shipped, float), queries, plan, deal(queries, plan))
+    assert (found.workers, found.shipped_bytes) == (workers, expected)
+
+
+def test_round_robin_leaves_drained_workers_out() -> None:
+    plan = Plan(3, {"a": 0, "b": 0, "c": 2}, drained=frozenset({1}))
+    assert deal({name: Hosted(name) for name in "abc"}, plan) == {"a": 0, "b": 2, "c": 0}
+
+
+def test_correlation_is_numpys_and_none_where_nothing_varies() -> None:
+    rng = np.random.default_rng(3)
+    series = np.column_stack((rng.random(20), rng.random(20), np.ones(20)))
+    snapshots = [
+        World().snapshot(batch, queries={"a": load(row)}) for batch, row in enumerate(series)
+    ]
+    found = state.correlation([state.point(snapshot) for snapshot in snapshots], (0, 1, 2))
+    expected = np.corrcoef(series[:, 0], series[:, 1])[0, 1]
+    assert found.values[0][1] == pytest.approx(expected, abs=2e-3)
+    assert found.values[2] == [None, None, None]
+
+
+def test_a_record_takes_each_batch_once_and_joins_decisions_with_outcomes() -> None:
+    world, record = World(), Record(3, Metrics(lambda: None))
+    snapshots = (world.snapshot(0), world.snapshot(1, loads=(0.4, 0.0, 0.0)))
+    move = Move("k", 1, 2, int(world.plan.tables["k"].hashes[0]))
+    made = (decision(0, plan=world.plan, moves=(move,)), decision(1))
+    points, decisions = record.add(snapshots[:1], made[:1], ())
+    assert ([p.batch for p in points], [d.number for d in decisions]) == ([0], [0])
+    assert decisions[0].moves[0].key == "hot"
+    assert decisions[0].loads_before == [1.0, 0.6, 0.2]
+    outcome = Outcome(0, 1, Judgement(1.2, 2.0, 1.8), 77, 0.1)
+    points, decisions = record.add(snapshots, made, (outcome,))
+    assert ([p.batch for p in points], [d.number for d in decisions]) == ([1], [0, 1])
+    assert decisions[0].measured is not None
+    assert decisions[0].loads_after == [0.4, 0.6, 0.2]
+    assert record.add(snapshots, made, (outcome,)) == ([], [])
+    assert (record.batches, record.plan_changes, record.moves) == (2, 1, 1)
+    assert record.handed_bytes == 77
+    assert [d.number for d in record.shown()] == [1, 0]
+
+
+def test_a_record_forgets_the_oldest() -> None:
+    record, world = Record(3, Metrics(lambda: None)), World()
+    for batch in range(300):
+        change = world.plan if batch == 0 else None
+        record.add((), (decision(batch, plan=change),), ())
+    kept = [one.number for one in record.shown()]
+    assert kept[-1] == 0  # the only change of plan outlives the many borders without one
+    assert len(kept) < 100

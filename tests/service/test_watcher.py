@@ -1,0 +1,86 @@
+"""The watcher: one state a batch, only what changed sent on, and alive after trouble."""
+
+from typing import Any
+
+from tests.service.values import StreamSpec, World, decision, until
+
+from evenflow.model.snapshot import Snapshot
+from evenflow.planning.joint import Balancing
+from evenflow.service.watcher import Published, Watcher
+
+
+class Shown:
+    """What a run shows, set by hand; `broken` makes it fail as an unreadable ledger would."""
+
+    def __init__(self) -> None:
+        world = World()
+        self.plan, self.queries = world.plan, world.queries
+        self.streams = {"trades": StreamSpec()}
+        self.balancing = Balancing(max_imbalance=0.2)
+        self.decisions: tuple[Any, ...] = ()
+        self.outcomes: tuple[Any, ...] = ()
+        self.late, self.quarantined, self.watermarks = {"a": 3}, {"b": "why"}, {"trades": 7}
+        self.refused = ()
+        self.is_active = True
+        self.broken = False
+        self._snapshots: tuple[Snapshot, ...] = ()
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        if self.broken:
+            raise OSError("no ledger")
+        return self._snapshots
+
+    def batch(self, number: int, **more: Any) -> None:
+        self._snapshots = (*self._snapshots, World().snapshot(number, **more))
+
+
+def watcher(shown: Any) -> Watcher:
+    return Watcher(shown)
+
+
+def looked(found: Watcher) -> Published:
+    published = found.look()
+    assert published is not None
+    return published
+
+
+def test_a_batch_is_published_once_with_what_it_changed() -> None:
+    shown = Shown()
+    found = watcher(shown)
+    first = looked(found).state.summary
+    assert (first.status, first.batch, first.late, first.quarantined) == ("starting", None, 3, 1)
+    assert found.look() is None
+    shown.batch(0)
+    shown.batch(1)
+    two = looked(found)
+    assert [point.batch for point in two.delta.points] == [0, 1]
+    assert two.delta.workers == two.state.workers
+    assert two.state.summary.bound == 1.2
+    shown.batch(2)  # just like the one before
+    three = looked(found).delta
+    assert (three.workers, three.queries, three.streams, three.hot_keys) == (None,) * 4
+    assert "workers" not in three.model_dump(exclude_unset=True)
+    shown.decisions = (decision(2),)
+    assert [one.number for one in looked(found).delta.decisions] == [2]
+    shown.is_active = False
+    assert looked(found).state.summary.status == "ended"
+    assert found.look() is None
+
+
+def test_trouble_with_the_run_is_told_and_survived() -> None:
+    shown = Shown()
+    seen: list[Published] = []
+    found = watcher(shown)
+    found.start(seen.append)
+    try:
+        until(lambda: len(seen) == 1)
+        shown.broken = True
+        until(lambda: not found.alive)
+        shown.batch(0)
+        shown.broken = False
+        until(lambda: len(seen) == 2)
+        until(lambda: found.alive)
+    finally:
+        found.stop()
+    assert not found.alive

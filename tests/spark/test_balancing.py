@@ -1,0 +1,144 @@
+"""Live balancing on Spark: hot keys are spread, workers come and go, and no row changes."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.harness import BEGIN_US, SECOND, Play, batch_rows, rows_of, write_batches
+
+import evenflow
+from evenflow.history import read_history
+from evenflow.model import imbalance
+from evenflow.planning.joint import Balancing
+
+QUERIES = {
+    "pairs": """SELECT a.symbol, a.ts AS t1, b.ts AS t2 FROM trades a JOIN trades b
+        ON a.symbol = b.symbol AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL 1 SECOND""",
+    "counts": """SELECT window.start AS s, symbol, count(*) AS n FROM trades
+        GROUP BY window(ts, '2 seconds'), symbol""",
+}
+
+
+def zipf_batches(batches: int, rows: int, keys: int, skew: float, shift: int) -> list[pa.Table]:
+    """Zipf symbols, a batch every second of event time; at `shift` other symbols become hot."""
+    rng = np.random.default_rng(7)
+    weights = np.arange(1, keys + 1) ** -skew
+    weights /= weights.sum()
+    made = []
+    for at in range(batches):
+        rank = rng.choice(keys, rows, p=weights)
+        symbol = rank if at < shift else (rank * 7 + 11) % keys
+        times = BEGIN_US + at * SECOND + np.sort(rng.integers(0, SECOND, rows))
+        made.append(
+            pa.table(
+                {
+                    "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
+                    "symbol": pa.array(np.char.add("s", symbol.astype(str))),
+                    "venue": pa.array(rng.integers(0, 3, rows), pa.int32()),
+                    "price": pa.array(rng.random(rows)),
+                    "qty": pa.array(rng.integers(0, 9, rows)),
+                }
+            )
+        )
+    end = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
+    return [*made, made[-1].slice(0, 1).set_column(0, "ts", end)]
+
+
+def check(spark: SparkSession, run: evenflow.Run, batches: list[pa.Table]) -> None:
+    rows = pa.concat_tables(batches)
+    for name, sql in QUERIES.items():
+        expected = batch_rows(spark, sql, {"trades": rows})
+        if name == "counts":  # the last row's window stays open
+            last = max(row[0] for row in expected)
+            expected = type(expected)({r: n for r, n in expected.items() if r[0] < last})
+        assert rows_of(run.results(name)) == expected, name
+
+
+@pytest.mark.slow
+def test_hot_keys_are_spread_and_after_a_shift_again(spark: SparkSession, tmp_path: Path) -> None:
+    shift, count = 8, 16
+    batches = zipf_batches(count, 1200, 400, 0.8, shift)
+    write_batches(tmp_path / "trades", batches)
+    flow = Play(spark, tmp_path, workers=4, watermark="0 seconds").flow()
+    for name, sql in QUERIES.items():
+        flow.query(name, sql, key="symbol")
+    run = flow.start(available_now=True, balancing=Balancing(cooldown=2))
+    run.await_termination()
+    check(spark, run, batches)
+
+    def uneven(first: int, last: int) -> float:
+        loads = [run.snapshots[at].queries["counts"].load for at in range(first, last)]
+        return imbalance(np.sum(loads, axis=0))
+
+    hashed = uneven(0, 3)
+    assert hashed > 1.15, "hash alone is uneven here, else the test shows nothing"
+    for first, last in ((5, shift), (count - 3, count)):
+        # A batch is a sample of the keys: a few rows more or less on a worker.
+        assert uneven(first, last) < 1 + (hashed - 1) / 2
+    assert any(decision.reason == "keys" for decision in run.decisions)
+    assert any(outcome.handed_bytes for outcome in run.outcomes)
+    snapshots, decisions, outcomes = read_history(str(tmp_path / "checkpoint"))
+    assert [s.batch for s in snapshots] == [s.batch for s in run.snapshots]
+    assert [d.reason for d in decisions] == [d.reason for d in run.decisions]
+    assert len(outcomes) == len(run.outcomes)
+    hot = run.hot_keys("counts", 5)
+    assert hot[0].share == max(key.share for key in hot)
+
+
+@pytest.mark.slow
+def test_four_to_six_to_three_workers_in_one_run(spark: SparkSession, tmp_path: Path) -> None:
+    batches = zipf_batches(16, 400, 100, 1.0, 99)
+    play = Play(spark, tmp_path, workers=6, watermark="0 seconds", active=4)
+    write_batches(tmp_path / "trades", batches[:4])
+    flow = play.flow()
+    for name, sql in QUERIES.items():
+        flow.query(name, sql, key="symbol")
+    for at in range(6):
+        flow.query(f"dear{at}", f"SELECT ts, qty FROM trades WHERE qty > {at}")
+    run = flow.start(trigger="0 seconds", balancing=Balancing())
+    try:
+        _after(run, lambda: len(run.batches) >= 4)
+        assert list(run.plan.active) == [0, 1, 2, 3]
+        run.activate(4)
+        run.activate(5)
+        write_batches(tmp_path / "trades", batches[4:9], 4)
+        _after(run, lambda: _rows(run) >= 9 * 400)
+        assert list(run.plan.active) == [0, 1, 2, 3, 4, 5]
+        assert all(_loads(run)[4:6] > 0), "an added worker carries load"
+        for worker in (0, 2, 5):
+            run.drain(worker)
+        write_batches(tmp_path / "trades", batches[9:], 9)
+        _after(run, lambda: _rows(run) > 16 * 400 and not run.restless)
+        assert list(run.plan.active) == [1, 3, 4]
+        drained = [run.batches[-1].reports[worker] for worker in (0, 2, 5)]
+        assert all(not report.queries and not report.live for report in drained)
+    finally:
+        run.stop()
+    check(spark, run, batches)
+
+
+def _after(run: evenflow.Run, ready: Callable[[], bool], seconds: float = 120) -> None:
+    begun, tick = time.monotonic(), threading.Event()
+    while not ready():
+        assert run.is_active, "the run has ended"
+        assert time.monotonic() - begun < seconds, "nothing more happens"
+        tick.wait(0.1)
+
+
+def _rows(run: evenflow.Run) -> int:
+    return sum(
+        stats.rows_in
+        for batch in run.batches
+        for report in batch.reports
+        for uid, stats in report.queries.items()
+        if uid.startswith("counts@")
+    )
+
+
+def _loads(run: evenflow.Run) -> np.ndarray:
+    return np.asarray(run.snapshots[-1].loads())

@@ -1,0 +1,138 @@
+"""Every example runs, small: its rows arrive, its results are those of the same rows at once."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from evenflow.cli.playing import Wishes, play_on
+from evenflow.spec import Checked, load
+from evenflow.spec.datasets import data_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = {
+    "01_market": ("datasets.market.batches=4", "datasets.market.rows=500", "workers=3"),
+    "02_flights": ("datasets.nyc.batches=4", "workers=3"),
+    "03_words": ("datasets.text.batches=3", "datasets.text.rows=4000", "workers=3"),
+    "06_operator": ("datasets.market.batches=3", "workers=2"),
+}
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EVENFLOW_RUNS", str(tmp_path))
+    return tmp_path
+
+
+def rows(checked: Checked, dataset: str, part: str) -> pa.Table:
+    data = data_of(checked.spec.datasets[dataset])
+    return pa.concat_tables(data.batches_of(part)) if part in data.streams else data.rows_of(part)
+
+
+def delivered(folder: Path) -> pa.Table:
+    return pq.read_table(folder).drop_columns(["batch"])
+
+
+def answer(spark: SparkSession, checked: Checked, dataset: str, sql: str) -> Counter[object]:
+    """Spark's own answer over all rows at once."""
+    data = data_of(checked.spec.datasets[dataset])
+    for part in (*data.streams, *data.tables):
+        frame = spark.createDataFrame(rows(checked, dataset, part))
+        frame.createOrReplaceTempView(part)
+    return Counter(tuple(row) for row in spark.sql(sql).collect())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_example_runs(spark: SparkSession, runs: Path, name: str) -> None:
+    checked = load(EXAMPLES / f"{name}.yaml", SMALL[name])
+    summary = play_on(spark, checked, Wishes(), threading.Event())
+    assert (summary["exit_code"], summary["failure"], summary["late"]) == (0, None, {})
+    title = name[3:]
+    for query, count in summary["results"].items():
+        folder = runs / f"{title}-results" / query
+        assert (len(delivered(folder)) if folder.exists() else 0) == count
+    if name == "01_market":
+        (hashed,) = summary["compare"].values()
+        assert hashed["results"] == summary["results"]
+        assert (
+            hashed["rows"]
+            == summary["rows"]
+            == len(rows(checked, "market", "trades"))
+            + len(rows(checked, "market", "quotes"))
+            + len(rows(checked, "market", "news"))
+        )
+        sql = checked.spec.queries["swings"].sql
+        assert summary["results"]["swings"] == answer(spark, checked, "market", sql).total() > 0
+    if name == "02_flights":
+        for query in ("cascades", "storms"):
+            sql = checked.spec.queries[query].sql
+            wanted = answer(spark, checked, "nyc", sql)
+            assert summary["results"][query] == wanted.total() > 0
+    if name == "03_words":
+        found = delivered(runs / "words-results/counts")
+        windows = pc.max(found["ts"])
+        said = rows(checked, "text", "words")
+        before = said.filter(pc.less(said["ts"], windows))
+        assert pc.sum(found["n"]).as_py() == len(before) > 0
+    if name == "06_operator":
+        assert summary["results"]["runs"] == ended_runs(rows(checked, "market", "trades")) > 0
+
+
+def ended_runs(trades: pa.Table) -> int:
+    """Count runs of four or more rising prices that a trade has ended."""
+    prices: dict[str, list[float]] = {}
+    for row in trades.sort_by("ts").to_pylist():
+        prices.setdefault(row["symbol"], []).append(row["price"])
+    count = 0
+    for series in prices.values():
+        length = 1
+        for before, now in pairwise(series):
+            count += now <= before and length >= 4
+            length = length + 1 if now > before else 1
+    return count
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.slow
+def test_own_dataframe(
+    spark: SparkSession,
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["05_dataframe.py", "6"])
+    module("05_dataframe").main(str(runs / "flow"))
+    assert "digit" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_cluster(runs: Path) -> None:
+    """A master, two workers and a driver: four JVMs of their own."""
+    environment = {**os.environ, "EVENFLOW_BIN": str(Path(sys.executable).parent)}
+    done = subprocess.run(
+        [EXAMPLES / "07_cluster.sh", "--json", "--set", "datasets.market.batches=2"],
+        env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert '"rows": 4000' in done.stdout
+    assert len(delivered(runs / "cluster-results/jumps")) > 0

@@ -1,0 +1,184 @@
+"""What is measured of a batch: keys counted where the rows are, priced and put together."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.spark.harness import trades
+from tests.spark.local import Local
+from tests.spark.test_worker import STREAMS, SUBMISSIONS
+
+from evenflow.errors import InputError
+from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys
+from evenflow.model.traffic import round_robin_bytes, stream_bytes
+from evenflow.spark import counting
+from evenflow.spark.counting import heaviest, tally, tally_plain
+from evenflow.spark.fitting import Fits
+from evenflow.spark.measuring import Measuring, emulate
+from evenflow.spark.observe import Memory, observe
+from evenflow.spark.report import QueryStats, Report
+
+KEYED = [one for one in SUBMISSIONS if one.name in {"sums", "pairs"}]
+
+
+@given(st.lists(st.integers(0, 40) | st.integers(0, 2**64 - 1), max_size=3000))
+@settings(max_examples=30)
+def test_the_tally_is_that_of_a_plain_count(values: list[int]) -> None:
+    hashes = np.array(values, dtype=np.uint64)
+    found = zip(*(column.tolist() for column in tally(hashes)), strict=True)
+    assert {key: (number, first) for key, number, first in found} == tally_plain(hashes)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=60),
+    st.integers(1, 20),
+    st.floats(0, 1),
+)
+def test_no_key_left_out_is_heavier_than_the_bound(
+    keys: list[tuple[int, int]], most: int, price: float
+) -> None:
+    rows_in, made = np.array(keys).T
+    told = heaviest(rows_in, made.astype(float), most)
+    assert told.sum() <= most
+    cost = price * rows_in + (1 - price) * made
+    assert cost[~told].max(initial=0.0) <= 2 / (most + 1) * cost.sum() + 1e-9
+
+
+def flow(folder: Path, tables: dict[str, RoutingTable] | None = None) -> Local:
+    local = Local(folder, STREAMS, KEYED, workers=3)
+    if tables:
+        local.driver.ask_plan(Plan(3, {}, tables))
+        local.rest()
+    return local
+
+
+def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path) -> None:
+    local = flow(tmp_path)
+    rows = trades(np.random.default_rng(3), 500, span_s=30)
+    for part in (rows.slice(0, 200), rows.slice(200)):
+        reports = local.batch({"trades": part})
+    snapshot, _ = observe(local.driver.history[-1], Memory())
+    truth = Counter("NULL" if s is None else s for s in part["symbol"].to_pylist())
+    for name in ("sums", "pairs"):
+        uid = local.driver.upcoming()[0].queries[name].uid
+        told = [counts for report in reports for counts in [report.keys[uid]]]
+        counted = {n: int(r) for c in told for n, r in zip(c.names, c.rows_in, strict=True)}
+        assert counted == dict(truth)
+        query = snapshot.queries[name]
+        assert query.keys is not None
+        assert sorted(query.keys.names) == sorted(truth)
+        at = snapshot.plan.route(name, query.keys.hashes)
+        assert query.keys.owner.tolist() == at.tolist()
+        for slot, report in enumerate(reports):
+            task = local.processes[0].states[slot].tasks[uid].task
+            hashes, sizes = task.key_bytes()  # type: ignore[attr-defined]
+            mine = report.keys[uid]
+            exact = dict(zip(hashes.tolist(), sizes.tolist(), strict=True))
+            for key, size in zip(mine.hashes.tolist(), mine.state.tolist(), strict=True):
+                assert abs(size - exact.get(key, 0)) <= len(exact) + 8  # rounded run by run
+        cost = np.bincount(query.keys.owner, query.keys.cost, 3) + query.keys.rest_cost
+        assert np.allclose(cost, query.load)
+
+
+def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
+    hashes = hash_keys(pa.array(["a", "nobody"], pa.string()))
+    local = flow(tmp_path, {"sums": RoutingTable.of(hashes, [2, 2])})
+    rows = trades(np.random.default_rng(3), 200, span_s=1)
+    memory = Memory()
+    is_a = pa.array([s == "a" for s in rows["symbol"].to_pylist()])
+    for part in (rows, rows.filter(pa.compute.invert(is_a))):
+        local.batch({"trades": part})
+        snapshot, memory = observe(local.driver.history[-1], memory)
+    keys = snapshot.queries["sums"].keys
+    assert keys is not None
+    found = dict(zip(keys.names, zip(keys.cost, keys.state, strict=True), strict=True))
+    assert found["a"][0] == 0.0
+    assert found["a"][1] > 0.0
+    assert found[f"#{int(hashes[1]):016x}"] == (0.0, 0.0)
+
+
+def test_many_keys_are_merged_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "MOST", 1)
+    local = flow(tmp_path)
+    rows = trades(np.random.default_rng(3), 300, span_s=30)
+    reports = local.batch({"trades": rows})
+    snapshot, _ = observe(local.driver.history[-1], Memory())
+    for query in snapshot.queries.values():
+        assert query.keys is not None
+        assert np.bincount(query.keys.owner, minlength=3).max() == 1
+        assert len(query.keys.hashes) + query.keys.rest_keys.sum() == 6
+        cost = np.bincount(query.keys.owner, query.keys.cost, 3) + query.keys.rest_cost
+        assert np.allclose(cost, query.load)
+        state = np.bincount(query.keys.owner, query.keys.state, 3) + query.keys.rest_state
+        assert np.allclose(state, query.state_bytes)
+    for report in reports:
+        for uid, counts in report.keys.items():
+            rows_in = counts.rows_in.sum() + counts.rest_rows_in
+            assert rows_in == report.queries[uid].rows_in
+
+
+def test_the_cost_of_rows_is_found_through_noise() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.array([0.004, 2e-6, 5e-7])
+    fits = Fits().of(("cold", "q"))
+    for batch in range(12):
+        rows_in = rng.integers(1_000, 60_000, (2, 8)).astype(float)
+        made = rows_in * rng.uniform(0.5, 9, (2, 8))
+        seconds = truth[0] + truth[1] * rows_in + truth[2] * made
+        seconds *= rng.uniform(0.95, 1.05, (2, 8))
+        seconds[0] += 3.0 if batch == 0 else 0.0  # what is loaded and compiled once
+        fits = fits.update(rows_in, made, seconds, np.ones((2, 8), dtype=bool))
+    for found in fits.weights():
+        assert np.allclose(found, truth, rtol=0.25)
+        predicted = found[0] + found[1] * rows_in[1] + found[2] * made[1]
+        assert np.abs(predicted / seconds[1] - 1).max() < 0.08
+
+
+def test_what_cannot_be_told_apart_costs_the_same() -> None:
+    rows_in = np.full((1, 4), 1000.0)
+    fits = Fits().of(("q",)).update(rows_in, rows_in, rows_in * 2e-3, np.ones((1, 4), dtype=bool))
+    assert np.allclose(fits.weights(), [[0.0, 1e-3, 1e-3]])
+
+
+def test_a_query_that_had_nothing_to_do_keeps_its_state(tmp_path: Path) -> None:
+    whole = [one for one in SUBMISSIONS if one.name == "wide"]
+    local = Local(tmp_path, STREAMS, whole, workers=2)
+    local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
+    before, memory = observe(local.driver.history[-1], Memory())
+    moved = Plan(2, {"wide": 1 - before.plan.placement["wide"]})
+    idle = replace(local.driver.history[-1], number=1, reports=(), plan=moved, following=moved)
+    after, _ = observe(idle, memory)
+    was, is_ = before.queries["wide"], after.queries["wide"]
+    assert was.state_bytes.sum() > 0
+    assert is_.state_bytes.tolist() == was.state_bytes[::-1].tolist()
+    assert is_.load.sum() == 0.0
+
+
+def test_traffic_is_compared_with_queries_dealt_out_in_turn() -> None:
+    def query(*streams: str) -> QueryLoad:
+        return QueryLoad(streams, *(np.zeros(2) for _ in range(5)))  # type: ignore[arg-type]
+
+    queries = {"a": query("s"), "b": query("t"), "c": query("s"), "d": query("s"), "k": query("s")}
+    placement = {"a": 0, "b": 1, "c": 0, "d": 0}
+    plan = Plan(2, placement, {"k": RoutingTable()})
+    shipped = {"s": np.array([100.0, 40.0]), "t": np.array([0.0, 10.0])}
+    snapshot = Snapshot(0, 0.0, 2.0, plan, plan, queries=queries, shipped=shipped)
+    assert stream_bytes(snapshot) == {"s": 100.0, "t": 10.0}
+    # a and c on worker 0, b and d on worker 1: s goes to both.
+    assert round_robin_bytes(snapshot) == 210.0
+
+
+def test_emulated_cost_counts_as_work() -> None:
+    report = Report(0, queries={"a@1": QueryStats(rows_in=20), "b@2": QueryStats(rows_in=5)})
+    emulate(report, 1e-4)
+    assert report.queries["a@1"].cpu_seconds == pytest.approx(2e-3)
+    assert report.cpu_seconds == pytest.approx(2.5e-3)
+    with pytest.raises(InputError, match="got -1"):
+        Measuring(emulated_cost=-1)

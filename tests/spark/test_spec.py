@@ -1,0 +1,102 @@
+"""A specification on Spark: run, delivered once, gone on with, summed up."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from evenflow.cli.playing import Wishes, forget, play_on
+from evenflow.cli.summary import print_summary
+from evenflow.errors import InputError
+from evenflow.spec import Checked, load
+from evenflow.spec.datasets import data_of
+
+STARTER = Path(__file__).parents[2] / "src/evenflow/spec/starter.yaml"
+SMALL = ("datasets.market.batches=3", "datasets.market.rows=400", "workers=3")
+
+
+def rows_in(folder: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
+
+
+def starter(folder: Path, *overrides: str) -> Checked:
+    path = folder / "starter.yaml"
+    shutil.copy(STARTER, path)
+    return load(path, [*SMALL, *overrides])
+
+
+def test_the_starter_runs_and_is_delivered_once(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = starter(tmp_path)
+    summary = play_on(spark, checked, Wishes(), threading.Event())
+    assert (summary["exit_code"], summary["failure"]) == (0, None)
+    assert (summary["rows"], summary["late"], summary["poison"]) == (1200, {}, {})
+    results = tmp_path / "starter-results"
+    delivered = {query: rows_in(results / query) for query in summary["results"]}
+    assert delivered == summary["results"]
+    trades = pa.concat_tables(data_of(checked.spec.datasets["market"]).batches_of("trades"))
+    assert delivered["bargains"] == sum(price < 20 for price in trades["price"].to_pylist())
+    print_summary(summary)
+    assert "1,200" in capsys.readouterr().out
+
+    # A crash may come between a delivery and the note of it: the batches are delivered again.
+    for note in (tmp_path / "starter-run/sinks/files").iterdir():
+        note.unlink()
+    more = starter(tmp_path, "queries.more=SELECT ts, qty FROM trades WHERE qty < 0")
+    again = play_on(spark, more, Wishes(), threading.Event())
+    assert (again["exit_code"], again["rows"], sum(again["results"].values())) == (0, 0, 0)
+    assert {query: rows_in(results / query) for query in delivered} == delivered
+
+    forget(checked, str(tmp_path / "starter-run"))
+    assert not (tmp_path / "starter-run").exists()
+    assert {query: rows_in(results / query) for query in delivered} == dict.fromkeys(delivered, 0)
+
+
+def test_failures_are_summed_up(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("1;2026-01-01T00:00:00Z;4\n2;2026-01-01T00:00:01Z;0\n")
+    (tmp_path / "blocked").write_text("")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("""
+workers: 2
+checkpoint: run
+available_now: true
+sources:
+  events:
+    format: csv
+    path: in
+    options: {sep: ;}
+    schema: n INT, at STRING, part INT
+    time: at
+queries:
+  fine: {sql: "SELECT at, n FROM events"}
+  ratio: {sql: "SELECT at, n div part AS whole FROM events"}
+sinks:
+  lost: {format: parquet, path: "blocked/{query}"}
+  shown: {format: console, queries: fine, select: [n + 40 AS answer]}
+""")
+    with pytest.raises(InputError, match="event-time column 'at' is string"):
+        load(spec)
+    said = "n INT, at TIMESTAMP, part INT"
+    checked = load(spec, [f"sources.events.schema={said}"])
+    summary = play_on(spark, checked, Wishes(), threading.Event())
+    assert summary["exit_code"] == 1
+    assert "ratio" in summary["quarantined"]
+    assert summary["results"] == {"fine": 2, "ratio": 0}
+    assert "lost" in summary["sink_errors"]
+    assert summary["where"]["fine"] == "console"
+
+
+def test_forget_spares_what_is_not_ours(tmp_path: Path) -> None:
+    checked = starter(tmp_path)
+    (tmp_path / "starter-run").mkdir()
+    (tmp_path / "starter-run/mine").write_text("")
+    with pytest.raises(InputError, match="is no checkpoint of ours"):
+        forget(checked, str(tmp_path / "starter-run"))
+    with pytest.raises(InputError, match="local folders only"):
+        forget(checked, "s3://bucket/run")
