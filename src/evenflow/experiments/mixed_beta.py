@@ -71,8 +71,6 @@ def _beta(rows: Rows, y: str, label: str) -> "Figure":
             panel, rows, "beta", y, "theta", "tolerance {:g}".format, where=only(window=window)
         )
         panel.set(xlabel="β", ylabel=label, title=f"window {window}")
-    axes[1].set_ylim(bottom=0)
-    axes[0].set_ylim(bottom=0)
     drawing.legend(figure, axes)
     return figure
 
@@ -85,7 +83,10 @@ def _fig20(rows: Rows) -> "Figure":
 
 
 def _fig21(rows: Rows) -> "Figure":
-    return _beta(rows, "moved_percent", MOVED)
+    figure = _beta(rows, "moved_percent", MOVED)
+    for panel in figure.axes:
+        drawing.floor(panel, 0)
+    return figure
 
 
 def _fig20_claims(rows: Rows) -> list[Claim]:

@@ -35,8 +35,8 @@ def draw_loop(
         if bottom is None:
             drawing.plain_log(panel)
         else:
-            panel.set_ylim(bottom=bottom)
-    drawing.legend(figure, axes)
+            drawing.floor(panel, bottom)
+    drawing.legend(figure, axes, columns=len(planners))
     return figure
 
 

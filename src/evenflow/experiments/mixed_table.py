@@ -49,7 +49,7 @@ def _fig17(rows: Rows) -> "Figure":
         drawing.lines(panel, rows, "max_table", y, ("cover",))
         drawing.plain_log(panel, "x")
         panel.set(xlabel="table bound (entries)", ylabel=label)
-        panel.set_ylim(bottom=bottom)
+        drawing.floor(panel, bottom)
     axes[1].set_title("cover: tolerance 0.08")
     drawing.legend(figure, axes, columns=5)
     return figure
