@@ -151,11 +151,14 @@ class Run(declaring.Declares):
             if self._error is not None:
                 raise self._error
             return not self._thread.is_alive()
-        if self._query is None:
-            return True
-        if timeout is not None:
-            return bool(self._query.awaitTermination(int(timeout)))
-        self._query.awaitTermination()
+        until = None if timeout is None else time.monotonic() + timeout
+        while (query := self._query) is not None:
+            left = None if until is None else max(1, int(until - time.monotonic()))
+            if query.awaitTermination(left) is False:
+                return False
+            with self._replacing:  # it may have been replaced by a wider one
+                if self._query is query:
+                    break
         return True
 
     def finish(self, timeout: float = 60.0) -> None:
@@ -197,11 +200,11 @@ class Run(declaring.Declares):
     subscribe = declaring.subscribe
 
     def _declared(self) -> Mapping[str, Hosted]:
-        return self._driver.upcoming()[0].queries
+        return self._driver.hosted().queries
 
     def _submit(self, submission: Submission) -> Hosted:
         with self._replacing:
-            self._widen(submission(*self._driver.upcoming())[0])
+            self._widen(self._driver.with_ask(submission))
             return self._driver.ask(submission).queries[submission.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
