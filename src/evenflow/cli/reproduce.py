@@ -90,7 +90,7 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from evenflow.cli.output import fail, quiet_stdout
-    from evenflow.spark.sweep import session, sweep
+    from evenflow.spark.sweep import sweep_with
 
     failed: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -103,9 +103,8 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
             failed.extend(outcome for outcome in outcomes if outcome.error)
             progress.update(task, advance=len(outcomes), description=outcomes[-1].experiment)
 
-        spark = session(master)
         try:
-            sweep(spark, work, keep)
+            sweep_with(master, work, keep)
         except KeyboardInterrupt:
             progress.stop()
             fail(
@@ -113,8 +112,6 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
                 "go on with the same command and --resume"
             )
             raise typer.Exit(130) from None
-        finally:
-            spark.stop()
     return failed
 
 
