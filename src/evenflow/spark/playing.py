@@ -124,5 +124,5 @@ def _row(at: int, snapshot: Snapshot, decision: Decision | None, wanted: Play) -
         "active": len(snapshot.plan.active),
         "adjusted": int(moved),
         "moved_mb": decision.moved_bytes / 1e6 if moved and decision is not None else 0.0,
-        "busy": float(np.max(snapshot.worker_seconds)) / snapshot.seconds,
+        "fullest_seconds": float(np.max(snapshot.worker_seconds)),
     }
