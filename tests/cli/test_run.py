@@ -15,8 +15,8 @@ from evenflow.cli.tally import Tally
 from evenflow.cli.view import panel, sentence
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.spark.bundle import Ref
 from evenflow.spark.batch import Batch
+from evenflow.spark.bundle import Ref
 from evenflow.spark.progress import Progress
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import QueryStats, Report

@@ -1,7 +1,7 @@
 """Synthetic flows for the controller's tests, with a readable history and a line to replay."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def zipf_flow(
 
 
 def whole_flow(
-    loads: list[float] | list[Callable[[int], float]],
+    loads: Sequence[float | Callable[[int], float]],
     places: list[int],
     workers: int,
     noise: float = 0.0,

@@ -1,4 +1,6 @@
-"""The controller in a closed loop: what it reaches, and failures of others it must not repeat."""
+"""The controller in a closed loop: what it reaches, when it acts, when it does not."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -36,7 +38,8 @@ def test_constant_load_gives_at_most_one_plan(noise: float, seed: int) -> None:
     flow = zipf_flow(600, noise=noise, seed=seed)
     found = run(flow, 50)
     assert len(plans(flow)) == 1, history(flow)
-    assert found[-1] <= BOUND + 2 * noise / np.sqrt(Balancing().samples)
+    heaviest = 8 * float(flow.queries["counts"].load(0).max()) / 4.0  # of a worker's mean load
+    assert found[-1] <= max(BOUND, heaviest * 1.001) + 2 * noise / np.sqrt(Balancing().samples)
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.1])
@@ -62,11 +65,11 @@ def test_one_heavy_key_is_named_and_nothing_useless_is_moved() -> None:
 
 
 def test_bursts_that_coincide_are_moved_apart() -> None:
-    def burst(phase: int) -> object:
+    def burst(phase: int) -> Callable[[int], float]:
         return lambda batch: 0.5 if (batch + phase) % 4 < 2 else 0.05
 
     loads = [burst(0)] * 8 + [burst(2)] * 8
-    flow = whole_flow(loads, [at // 4 for at in range(16)], 4)  # type: ignore[arg-type]
+    flow = whole_flow(loads, [at // 4 for at in range(16)], 4)
     found = run(flow, 30)
     assert found[0] == pytest.approx(0.5 / 0.275)
     assert max(found[16:]) <= 1.01, history(flow)
@@ -109,7 +112,7 @@ def test_keys_make_way_for_a_heavy_whole_query() -> None:
     found = run(flow, 10)
     assert found[0] > 1.4
     assert found[-1] <= BOUND, history(flow)
-    assert {move.query for decision in plans(flow) for move in decision.moves} == {"counts"}
+    assert "counts" in {move.query for decision in plans(flow) for move in decision.moves}
 
 
 def test_off_decides_nothing_and_says_so() -> None:
@@ -125,15 +128,15 @@ def test_an_idle_flow_is_left_alone() -> None:
     assert run_idle == ["no_load"] * 3
 
 
-@pytest.mark.parametrize("keys", ["mixed", "llfd", "minmig", "compact", "readj", "hash"])
-def test_every_key_planner_can_be_chosen(keys: str) -> None:
+@pytest.mark.parametrize("keys", ["mixed", "llfd", "hash"])
+def test_other_key_planners_can_be_chosen(keys: str) -> None:
     flow = zipf_flow(500, workers=4)
     found = run(flow, 8, Balancing(keys=keys))
     assert found[-1] <= (BOUND if keys != "hash" else found[0])
 
 
-@pytest.mark.parametrize("operators", ["cor-se-imp", "llf-bal", "cor-glb", "variance"])
-def test_every_operator_planner_can_be_chosen(operators: str) -> None:
+@pytest.mark.parametrize("operators", ["cor-se-imp", "llf-bal"])
+def test_other_operator_planners_can_be_chosen(operators: str) -> None:
     flow = whole_flow([0.1] * 16, [0] * 8 + [1, 2] * 4, 4)
     found = run(flow, 12, Balancing(operators=operators))
     assert found[-1] < found[0]

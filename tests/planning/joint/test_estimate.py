@@ -18,9 +18,9 @@ def test_noise_is_measured_through_a_shift(level: float) -> None:
     assert noise(values) == pytest.approx(level, rel=0.4)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_noise_alone_is_seldom_a_change(seed: int) -> None:
-    assert last_change(series(0.1, seed=seed)) <= 4
+def test_noise_alone_is_seldom_a_change() -> None:
+    changes = [last_change(series(0.1, seed=seed)) for seed in range(50)]
+    assert np.mean([change > 0 for change in changes]) <= 0.2
 
 
 def test_a_shift_is_seen_in_its_first_batch() -> None:

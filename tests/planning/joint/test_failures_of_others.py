@@ -13,6 +13,7 @@ from tests.planning.joint.flows import (
 )
 
 from evenflow.model import Plan, RoutingTable, hash_keys, home
+from evenflow.model.arrays import Floats
 from evenflow.planning.joint import Balancing
 from evenflow.simulation.flow import SyntheticFlow
 
@@ -30,15 +31,16 @@ def test_pulsar_16059_two_loaded_workers_do_not_unload_onto_each_other() -> None
     assert lone.decisions[-1].reason == "infeasible"
 
 
-@pytest.mark.parametrize(("noise", "within"), [(0.0, 12), (0.05, 25)])
-def test_feldera_6187_slow_drift_is_acted_on(noise: float, within: int) -> None:
+@pytest.mark.parametrize(("noise", "within", "worst"), [(0.0, 2, 1.11), (0.05, 16, 1.22)])
+def test_feldera_6187_slow_drift_is_acted_on(noise: float, within: int, worst: float) -> None:
     """One worker's keys grow by 1 % of the mean each batch: no step is large, the sum is."""
-    keys = 800
+    keys = 400
     first = home(hash_keys(np.arange(keys)), 4) == 0
     flat = np.where(first, 1 / first.sum(), 3 / (~first).sum())
 
-    def costs(batch: int) -> np.ndarray:
-        return np.where(first, flat * (1 + 0.01 * max(batch - 5, 0)), flat)
+    def costs(batch: int) -> Floats:
+        grown: Floats = flat * (1 + 0.01 * max(batch - 5, 0) * first)
+        return grown
 
     flow = SyntheticFlow(
         {"counts": keyed_demand(costs, keys)},
@@ -47,10 +49,9 @@ def test_feldera_6187_slow_drift_is_acted_on(noise: float, within: int) -> None:
     )
     found = run(flow, 60)
     broken = next(at for at, value in enumerate(found) if value > BOUND)
-    acted = plans(flow)[0].batch
-    assert broken <= acted + within - 12 + 1, history(flow)
-    assert acted - broken <= within - 8
-    assert max(found[broken + within :]) <= BOUND + 0.05
+    assert plans(flow)[0].batch - broken <= within, history(flow)
+    assert len(plans(flow)) >= 2
+    assert max(found) <= worst, history(flow)
 
 
 def test_feldera_6985_one_hot_worker_is_not_hidden_by_many_even_ones() -> None:

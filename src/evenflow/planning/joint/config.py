@@ -82,9 +82,7 @@ class Balancing:
             if not np.isfinite(value) or value < 0:
                 raise InputError(f"{name} must be a number of at least 0, got {value}")
         if self.hysteresis > 1:
-            raise InputError(
-                f"hysteresis is a part of max_imbalance, 0 to 1, got {self.hysteresis}"
-            )
+            raise InputError(f"hysteresis must lie in 0..1, got {self.hysteresis}")
         if not 1 <= self.samples <= self.window:
             raise InputError(
                 f"samples must be 1 to the window of {self.window}, got {self.samples}"

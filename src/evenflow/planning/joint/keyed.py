@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenflow.model import KeyLoads, Plan, RoutingTable, Snapshot, Verdict, home
-from evenflow.model.arrays import Bools, Floats, Hashes, Workers
+from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
 from evenflow.planning.joint.config import Balancing
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import dealt
@@ -142,35 +142,32 @@ def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced
     stays = KeyStep("gain_too_small", None, before, before, 0.0, verdicts)
     if before <= 1 + aim:
         return replace(stays, reason="infeasible" if floor > config.max_imbalance else "balanced")
+    lately = _lately(keyed, left)
     unlisted = _unlisted(keyed)
-    owner = _owners(keyed, left, aim, config, int(unlisted.sum()))
+    room = config.max_table - len(unlisted)
+    owner = _owners(keyed, lately, aim, config, max(room, config.max_table // 2))
     back = _moves_back(keyed, owner, left)
     owner[back] = keyed.owner[back]
+    fits = _trim(keyed, owner, left, config.max_table)
     moved = owner != keyed.owner
     after = keyed.loads_of(owner)
     limit = (1 + aim) * mean
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved_bytes = float(keyed.state[moved].sum())
     pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
-    if not moved.any() or not (forced or (gain >= config.min_gain * mean and pays)):
+    worth = forced or (gain >= config.min_gain * mean and pays)
+    if not moved.any() or not worth or not fits:
         why = "cooldown" if back.any() else "infeasible" if verdicts else "gain_too_small"
         return replace(stays, reason=why)
     table = _table(keyed, owner, unlisted, config.max_table)
     return KeyStep("keys", table, before, float(after.max()) / mean, moved_bytes, verdicts)
 
 
-def _owners(
-    keyed: Keyed, left: dict[Item, set[int]], aim: float, config: Balancing, unlisted: int
-) -> Workers:
-    """Return the planner's owners; what cannot be moved stays."""
-    problem = KeyLoads(
-        keyed.cost,
-        _state_to_spare(keyed, left),
-        keyed.home,
-        keyed.owner,
-        len(keyed.plan.active),
-    )
-    room = max(config.max_table - unlisted, config.max_table // 2)
+def _owners(keyed: Keyed, lately: Bools, aim: float, config: Balancing, room: int) -> Workers:
+    """Return the planner's owners; what cannot be moved stays, what moved lately if it can."""
+    state = keyed.state.copy()
+    state[keyed.heavy][lately] *= RECENTLY_MOVED
+    problem = KeyLoads(keyed.cost, state, keyed.home, keyed.owner, len(keyed.plan.active))
     found = ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng())
     owner = found.owner.copy()
     owner[keyed.rest] = keyed.owner[keyed.rest]
@@ -217,44 +214,51 @@ def _heavy_key(keyed: Keyed, key: int, reachable: float, config: Balancing) -> V
     return Verdict("heavy_key", f"{keyed.name}: {name}", message, 1 + reachable)
 
 
-def _state_to_spare(keyed: Keyed, left: dict[Item, set[int]]) -> Floats:
-    """Return the states, larger for keys that moved lately: others should go first."""
-    lately = [key for query, key in left if query == keyed.name and key is not None]
-    if not lately:
-        return keyed.state
-    state = keyed.state.copy()
-    moved = np.isin(keyed.hashes, np.array(lately, dtype=np.uint64))
-    state[keyed.heavy][moved] *= RECENTLY_MOVED
-    return state
+def _lately(keyed: Keyed, left: dict[Item, set[int]]) -> Bools:
+    """Mark the keys that moved a short while ago."""
+    moved = [key for query, key in left if query == keyed.name and key is not None]
+    return np.isin(keyed.hashes, np.array(moved, dtype=np.uint64))
 
 
 def _moves_back(keyed: Keyed, owner: Workers, left: dict[Item, set[int]]) -> Bools:
     """Mark the keys that would return to a worker that they left a short while ago."""
     back = np.zeros(len(owner), dtype=np.bool_)
-    if not left:
-        return back
-    active = keyed.plan.active
-    for at in np.flatnonzero(owner != keyed.owner):
-        gone = left.get((keyed.name, int(keyed.hashes[at])), ())
-        back[at] = active[owner[at]] in gone
+    for at in np.flatnonzero(owner != keyed.owner) if left else ():
+        back[at] = _left(keyed, int(at), int(owner[at]), left)
     return back
 
 
-def _unlisted(keyed: Keyed) -> Bools:
-    """Mark the entries of the table in force whose keys are not known one by one."""
+def _left(keyed: Keyed, key: int, worker: int, left: dict[Item, set[int]]) -> bool:
+    return keyed.plan.active[worker] in left.get((keyed.name, int(keyed.hashes[key])), ())
+
+
+def _trim(keyed: Keyed, owner: Workers, left: dict[Item, set[int]], max_table: int) -> bool:
+    """Send the lightest keys home until the table fits; tell whether it does then."""
+    away = np.flatnonzero(owner[keyed.heavy] != keyed.home[keyed.heavy])
+    excess = len(away) - max_table
+    for key in away[np.argsort(keyed.cost[away], kind="stable")] if excess > 0 else ():
+        if excess > 0 and not _left(keyed, int(key), int(keyed.home[key]), left):
+            owner[key] = keyed.home[key]
+            excess -= 1
+    return excess <= 0
+
+
+def _unlisted(keyed: Keyed) -> Indices:
+    """Return the entries of the table in force whose keys are not known one by one.
+
+    They stay while there is room for them.
+    """
     table = keyed.plan.tables[keyed.name]
-    return ~np.isin(table.hashes, keyed.hashes)
+    return np.flatnonzero(~np.isin(table.hashes, keyed.hashes))
 
 
-def _table(keyed: Keyed, owner: Workers, unlisted: Bools, max_table: int) -> RoutingTable:
+def _table(keyed: Keyed, owner: Workers, unlisted: Indices, max_table: int) -> RoutingTable:
     """Return the table of the new owners; entries of light keys stay while there is room."""
     heavy = owner[keyed.heavy]
     away = np.flatnonzero(heavy != keyed.home[keyed.heavy])
-    if len(away) > max_table:  # the least loads go home
-        away = away[np.argsort(-keyed.cost[away], kind="stable")[:max_table]]
     active = np.array(keyed.plan.active, dtype=np.int32)
     table = keyed.plan.tables[keyed.name]
-    kept = np.flatnonzero(unlisted)[: max(max_table - len(away), 0)]
+    kept = unlisted[: max_table - len(away)]
     return RoutingTable.of(
         np.concatenate([keyed.hashes[away], table.hashes[kept]]),
         np.concatenate([active[heavy[away]], table.owners[kept]]),
