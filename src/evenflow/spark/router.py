@@ -22,6 +22,7 @@ from evenflow.spark.registry import Hosted, Registry, StreamSpec
 from evenflow.store import Store
 
 ENVELOPE = "slot int, kind string, name string, blob binary"
+NO_ENVELOPES = ("0 AS slot", "value AS kind", "value AS name", "CAST(value AS BINARY) AS blob")
 # What an envelope holds: rows, where rows stand in a file, rows set aside.
 ROWS, FILED, POISON = "rows", "filed", "poison"
 CHUNKS = "chunks"

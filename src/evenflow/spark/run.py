@@ -21,10 +21,9 @@ from evenflow.spark.batch import Batch
 from evenflow.spark.driver import Driver
 from evenflow.spark.measuring import Measuring
 from evenflow.spark.progress import query_name
-from evenflow.spark.pulse import Pulse
 from evenflow.spark.registry import Hosted, StreamSpec, listed
 from evenflow.spark.report import Report
-from evenflow.spark.router import ENVELOPE
+from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
 from evenflow.spark.submission import Submission
 from evenflow.spark.tasks import PLACES, REPORT, Home, ReadParts, RouteSource, Work
 from evenflow.spark.worker import Runtime
@@ -104,9 +103,9 @@ class Run(declaring.Declares):
         """Plan it: sources and exchange, routed, one partition a worker, one report a worker."""
         root = self._driver.store.uri
         home = Home(root, self._driver.identity)
-        self._spark.dataSource.register(Pulse)
-        pulse = self._spark.readStream.format(Pulse.name()).option("root", root).load()
-        envelopes = pulse.where("false")
+        # A file here makes Spark run a batch; there is nothing to read in it.
+        pulse = self._spark.readStream.text(f"{root}/pulse")
+        envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
         for name in sorted(self._sources):
             routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
             envelopes = envelopes.union(routed)
