@@ -138,6 +138,8 @@ def _query(seen: Seen, name: str) -> views.Query:
 
 
 def _key(hosted: running.Query, *, keyed: bool) -> list[str] | None:
+    if isinstance(hosted.key, Mapping):  # a name for each stream: those of the first tell enough
+        return list(next(iter(hosted.key.values())))
     if hosted.key is not None:
         return list(hosted.key)
     if keyed and hosted.inferred:
