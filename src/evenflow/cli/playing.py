@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.cli.summary import summary_of
 from evenflow.cli.tally import Tally
-from evenflow.cli.view import view_of
+from evenflow.cli.view import say, view_of
 from evenflow.errors import InputError, SetupError
 from evenflow.spec import Checked
 
@@ -43,6 +43,7 @@ def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
     spec = checked.spec
     if wishes.fresh:
         forget(checked, checked.path(spec.checkpoint))
+    say(f"{spec.name}: starting Spark on {spec.spark.master}")
     spark = open_session(spec.spark.master, texts(spec.spark.config), spark_log(checked))
     try:
         with interruptible() as ending:

@@ -34,21 +34,22 @@ def view_of(
             yield lambda: live.update(panel(title, look()))
         return
     begun, last, told = time.monotonic(), [0.0], [0]
-    _say(title)
+    say(title)
 
     def line() -> None:
         tally = look()
         for decision in list(tally.adopted.values())[told[0] :]:
-            _say(f"         {said(decision)}")
+            say(f"         {said(decision)}")
         told[0] = len(tally.adopted)
         if time.monotonic() - last[0] >= _LINE_SECONDS:
             last[0] = time.monotonic()
-            _say(f"{time.monotonic() - begun:6.0f} s  {sentence(tally)}")
+            say(f"{time.monotonic() - begun:6.0f} s  {sentence(tally)}")
 
     yield line
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell the person who waits, on stderr."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
