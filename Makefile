@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types borders check docs bench format clean
+.PHONY: help run test lint types borders check docs bench reproduce format clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.operators
 	$(BIN)/python -m benchmarks.sql
 	$(BIN)/python -m benchmarks.runtime
+
+reproduce: .venv/.dev ## the papers' tables and figures at small scale, into build/reproduction
+	$(BIN)/evenflow reproduce all --scale small --out build/reproduction --resume
 
 clean: ## remove the virtual environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -24,7 +24,7 @@ WORKERS = 8
 Check = Callable[[Run], None]
 
 
-def session(memory: str = "4g") -> SparkSession:
+def session(memory: str = "4g", master: str = "local[2,4]") -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
@@ -38,7 +38,7 @@ def session(memory: str = "4g") -> SparkSession:
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
     }
-    builder = SparkSession.builder.master("local[2,4]")
+    builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -14,9 +14,9 @@ from evenflow.cli.run import seconds_of
 from evenflow.cli.tally import Tally
 from evenflow.cli.view import panel, sentence
 from evenflow.errors import InputError
-from evenflow.model import Plan
-from evenflow.spark.bundle import Ref
+from evenflow.model import Decision, Judgement, Outcome, Plan, QueryLoad, Snapshot, moves
 from evenflow.spark.batch import Batch
+from evenflow.spark.bundle import Ref
 from evenflow.spark.progress import Progress
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import QueryStats, Report
@@ -80,29 +80,51 @@ def batch(number: int, *cpu: float) -> Batch:
     )
 
 
+def snapshot(number: int, *load: float) -> Snapshot:
+    zeros, plan = np.zeros(len(load)), Plan(len(load), {"q": 0})
+    rows = np.zeros(len(load), dtype=np.int64)
+    query = QueryLoad(("trades",), rows, rows, np.array(load), np.array(load), zeros)
+    shipped = {"trades": np.array([100.0, *zeros[1:]])}
+    return Snapshot(number, 0.0, 1.0, plan, plan, queries={"q": query}, shipped=shipped)
+
+
+def decision(number: int, plan: Plan | None) -> Decision:
+    moved = () if plan is None else moves(Plan(2, {"q": 0}), plan)
+    judged = Judgement(1.5, 3.0, 2.0)
+    return Decision(number, 0.0, "imbalance", "moved", "one query", judged, plan=plan, moves=moved)
+
+
 def test_a_tally_counts_each_batch_once() -> None:
     tally = Tally(2)
-    batches = [batch(0, 3.0, 1.0), batch(1, 1.0, 1.0)]
-    progress = {n: Progress(n, 20, 2.0) for n in (0, 1, 2)}
+    batches = [batch(n, 3.0, 1.0) for n in range(2)] + [batch(n, 1.0, 1.0) for n in (2, 3)]
+    snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
+    progress = {n: Progress(n, 20, 2.0) for n in range(4)}
+    decided = [decision(0, Plan(2, {"q": 1})), decision(1, None)]
+    outcome = Outcome(0, 3, Judgement(1.0, 1.0, 1.0), 700, 0.0)
     for _ in range(2):
-        tally.add(batches, progress)
+        tally.saw(progress, batches)
+        # What the checkpoint recorded of an earlier run is not this one's.
+        tally.judged([snapshot(-9, 5.0, 0.0), *snapshots], decided, [outcome])
     figures = tally.figures()
-    assert (figures["batches"], figures["rows"], figures["shipped_bytes"]) == (2, 60, 400)
-    assert (tally.results, figures["poison"]) == ({"q": 20}, {"trades": 4})
-    assert figures["imbalance"] == pytest.approx(4 / 3, abs=1e-4)
-    assert tally.imbalance(0, 1) == 1.5
-    assert figures["busiest_worker_cpu_seconds"] == 4
-    assert figures["rows_per_second"] == 10
+    assert (figures["batches"], figures["rows"], figures["rows_per_second"]) == (4, 80, 10)
+    assert (figures["shipped_bytes"], figures["round_robin_bytes"]) == (400, 400)
+    assert (tally.results, figures["poison"]) == ({"q": 40}, {"trades": 8})
+    assert (figures["plans"], figures["moves"], figures["handed_bytes"]) == (1, 1, 700)
+    assert (figures["imbalance_before"], figures["imbalance_after"]) == (1.5, 1.0)
+    assert figures["imbalance"] == pytest.approx(8 / 6, abs=1e-4)
+    assert figures["busiest_worker_cpu_seconds"] == 8
     assert np.allclose(tally.recent(), [2.0, 1.0])
 
 
 def test_the_view_shows_workers_and_copes_with_nothing() -> None:
     empty, full = Tally(2), Tally(2)
     assert sentence(empty) == "starting"
-    full.add([batch(4, 3.0, 1.0)], {4: Progress(4, 20, 2.0)})
+    full.saw({4: Progress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
+    full.judged([], [decision(4, Plan(2, {"q": 1}))], [])
     console = Console(width=100, record=True, file=io.StringIO())
     for tally in (empty, full):
         console.print(panel("mine", tally))
     text = console.export_text()
-    assert "batch 4, 20 rows, 10 rows/s, 10 results, imbalance 1.50, last batch 2.00 s" in text
+    assert "batch 4, 20 rows, 10 rows/s, 10 results, 1 moves, imbalance 1.50" in text
+    assert "batch 4: moved (imbalance), one query" in text
     assert text.count("█") > 50

@@ -22,9 +22,12 @@ from evenflow.experiments.report import as_html, as_markdown, written
 
 EACH = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.id)
 CHEAP = ("seconds", "queries", "keys", "workers")  # what makes a point dear
-
-
-SHORT = {"seconds": 5.0, "intervals": 16}
+SHORT = {
+    "seconds": 5.0,
+    "intervals": 16,
+    "keys": 5_000,
+    "queries": 5_000,
+}  # of which less is enough
 
 
 def some_points(experiment: Experiment) -> list[str]:

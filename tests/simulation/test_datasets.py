@@ -10,6 +10,7 @@ import pytest
 from evenflow.errors import InputError
 from evenflow.simulation.flights import Flights
 from evenflow.simulation.market import Market
+from evenflow.simulation.tpch_data import Tpch
 from evenflow.simulation.words import Words
 from evenflow.spec.datasets import MODELS, Data
 from evenflow.spec.replay import written
@@ -18,10 +19,11 @@ DATA: list[Data] = [
     Market(batches=3, rows=200, limits=5),
     Flights(batches=3, alerts=5),
     Words(batches=3, rows=50),
+    Tpch(scale=0.001, batches=3),
 ]
 
 
-@pytest.mark.parametrize("data", DATA, ids=["market", "flights", "words"])
+@pytest.mark.parametrize("data", DATA, ids=["market", "flights", "words", "tpch"])
 def test_a_dataset_keeps_its_word(data: Data) -> None:
     for stream, schema in data.streams.items():
         batches = list(data.batches_of(stream))

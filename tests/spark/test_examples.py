@@ -1,10 +1,14 @@
 """Every example runs, small: its rows arrive, its results are those of the same rows at once."""
 
 import importlib.util
+import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -21,10 +25,12 @@ from evenflow.spec import Checked, load
 from evenflow.spec.datasets import data_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+STARTER = EXAMPLES.parent / "src/evenflow/spec/starter.yaml"
 SMALL = {
     "01_market": ("datasets.market.batches=4", "datasets.market.rows=500", "workers=3"),
     "02_flights": ("datasets.nyc.batches=4", "workers=3"),
     "03_words": ("datasets.text.batches=3", "datasets.text.rows=4000", "workers=3"),
+    "04_tpch_q5": ("datasets.tpch.batches=10", "datasets.tpch.scale=0.002", "workers=3"),
     "06_operator": ("datasets.market.batches=3", "workers=2"),
 }
 
@@ -40,8 +46,8 @@ def rows(checked: Checked, dataset: str, part: str) -> pa.Table:
     return pa.concat_tables(data.batches_of(part)) if part in data.streams else data.rows_of(part)
 
 
-def delivered(folder: Path) -> pa.Table:
-    return pq.read_table(folder).drop_columns(["batch"])
+def delivered(folder: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
 
 
 def answer(spark: SparkSession, checked: Checked, dataset: str, sql: str) -> Counter[object]:
@@ -62,7 +68,7 @@ def test_example_runs(spark: SparkSession, runs: Path, name: str) -> None:
     title = name[3:]
     for query, count in summary["results"].items():
         folder = runs / f"{title}-results" / query
-        assert (len(delivered(folder)) if folder.exists() else 0) == count
+        assert delivered(folder) == count
     if name == "01_market":
         (hashed,) = summary["compare"].values()
         assert hashed["results"] == summary["results"]
@@ -81,11 +87,15 @@ def test_example_runs(spark: SparkSession, runs: Path, name: str) -> None:
             wanted = answer(spark, checked, "nyc", sql)
             assert summary["results"][query] == wanted.total() > 0
     if name == "03_words":
-        found = delivered(runs / "words-results/counts")
-        windows = pc.max(found["ts"])
+        found = pq.read_table(runs / "words-results/counts")
         said = rows(checked, "text", "words")
-        before = said.filter(pc.less(said["ts"], windows))
+        complete = pc.max(found["ts"]).cast(said["ts"].type)
+        before = said.filter(pc.less(said["ts"], complete))
         assert pc.sum(found["n"]).as_py() == len(before) > 0
+    if name == "04_tpch_q5":
+        sql = checked.spec.queries["joined"].sql
+        assert summary["results"]["joined"] == answer(spark, checked, "tpch", sql).total() > 0
+        assert summary["results"]["revenue"] > 0
     if name == "06_operator":
         assert summary["results"]["runs"] == ended_runs(rows(checked, "market", "trades")) > 0
 
@@ -135,4 +145,33 @@ def test_cluster(runs: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert '"rows": 4000' in done.stdout
-    assert len(delivered(runs / "cluster-results/jumps")) > 0
+    assert delivered(runs / "cluster-results/jumps") > 0
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_it_cleanly(runs: Path) -> None:
+    """Ctrl-C in a process of its own: the batch under way ends, and the summary is told."""
+    shutil.copy(STARTER, runs / "mine.yaml")
+    program = Path(sys.executable).parent / "evenflow"
+    command = [str(program), "run", str(runs / "mine.yaml"), "--no-page", "--json"]
+    # Without an end of its own: it would run until it is stopped.
+    options = ["--set", "available_now=false", "--set", "datasets.market.batches=2"]
+    with subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            until = time.monotonic() + 300
+            while not any((runs / "starter-run/results/index").glob("*")):
+                assert process.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=300)
+        finally:
+            process.kill()
+    summary = json.loads(out)
+    assert process.returncode == summary["exit_code"] == 130
+    assert summary["failure"] is None
+    assert summary["batches"] >= 1
+    folder = runs / "starter-results"
+    assert {q: delivered(folder / q) for q in summary["results"]} == summary["results"]

@@ -47,12 +47,12 @@ def test_all_errors_are_told_at_once_with_their_places(tmp_path: Path) -> None:
     assert refusals(tmp_path, text) == [
         "spec:1:1: worker: there is no such field; did you mean 'workers'? There are name, "
         "workers, checkpoint, trigger, available_now, compare, datasets, sources, tables, queries, "
-        "templates, operators, sinks, spark",
+        "templates, operators, balancing, sinks, spark",
         "spec:1:1: workers: is missing; give it",
         "spec:6:11: sources.trades.time: is missing; give it",
         "spec:6:29: sources.trades.tme: there is no such field; did you mean 'time'? There are "
         "format, path, options, schema, select, dataset, part, time, watermark",
-        "spec:9:29: queries.odd.key: expected a list, got 5",
+        "spec:9:29: queries.odd.key: expected a column, a list of them or {stream: columns}, got 5",
         "spec:9:41: queries.odd.publish: expected true or false, got 'maybe'",
     ]
 

@@ -13,6 +13,7 @@ from evenflow.cli import (
     plan_keys,
     plan_operators,
     plan_queries,
+    recorded,
     reproduce,
     running,
     simulate_operators,
@@ -56,6 +57,8 @@ simulate = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing r
 app.add_typer(simulate, name="simulate")
 simulate.command("operators")(simulate_operators.operators)
 app.command("reproduce")(reproduce.reproduce)
+app.command("replay")(recorded.replay)
+app.command("whatif")(recorded.whatif)
 _SERVICE = "A running service"
 app.command("ps", rich_help_panel=_SERVICE)(running.ps)
 app.command("moves", rich_help_panel=_SERVICE)(running.moves)

@@ -7,15 +7,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.cli.summary import summary_of
 from evenflow.cli.tally import Tally
-from evenflow.cli.view import view_of
-from evenflow.errors import InputError
+from evenflow.cli.view import say, view_of
+from evenflow.errors import InputError, SetupError
 from evenflow.spec import Checked
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
     spec = checked.spec
     if wishes.fresh:
         forget(checked, checked.path(spec.checkpoint))
+    say(f"{spec.name}: starting Spark on {spec.spark.master}")
     spark = open_session(spec.spark.master, texts(spec.spark.config), spark_log(checked))
     try:
         with interruptible() as ending:
@@ -60,12 +61,12 @@ def play_on(
     spec = checked.spec
     checkpoint = checked.path(spec.checkpoint)
     ship(checked, spark)
-    first = _play(checked, spark, checkpoint, wishes, ending, sinks=True)
+    first = _play(checked, spark, checkpoint, wishes, ending, balanced=True)
     if spec.compare is None or ending.is_set() or first["failure"]:
         return first
     other = f"{checkpoint}-{spec.compare}"
     shutil.rmtree(other, ignore_errors=True)
-    second = _play(checked, spark, other, wishes, ending, sinks=False)
+    second = _play(checked, spark, other, wishes, ending, balanced=False)
     return {**first, "compare": {spec.compare: second}}
 
 
@@ -82,8 +83,9 @@ def _play(
     wishes: Wishes,
     ending: threading.Event,
     *,
-    sinks: bool,
+    balanced: bool,
 ) -> dict[str, Any]:
+    """Run it once; the run that is only there to compare with has no balancing, sinks or page."""
     from evenflow.spark.delivery import Delivery, targets_of
     from evenflow.spark.progress import Progresses
     from evenflow.spark.specified import declare
@@ -92,24 +94,46 @@ def _play(
     flow = declare(checked, spark, checkpoint)
     tally = Tally(spec.workers)
     bounded = spec.available_now or spec.compare is not None
-    with Progresses(spark, checkpoint) as progress:
-        run = flow.start(spec.trigger, available_now=bounded)
-        targets = targets_of(checked) if sinks else ()
+    balancing = checked.balancing if balanced else None
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progresses(spark, checkpoint))
+        run = flow.start(spec.trigger, available_now=bounded, balancing=balancing)
+        stack.callback(run.stop)
         console = sys.stderr if wishes.json else sys.stdout
-        delivery = Delivery(run, targets, console).start()
+        delivery = Delivery(run, targets_of(checked) if balanced else (), console).start()
+        stack.callback(delivery.finish)
+        page = stack.enter_context(_served(run, wishes.port if balanced else None))
 
         def look() -> Tally:
-            tally.add(run.batches, progress.seen)
+            tally.saw(progress.seen, run.batches)
+            tally.judged(run.snapshots, run.decisions, run.outcomes)
             return tally
 
-        try:
-            with view_of(spec.name, look, run) as show:
-                failure = _watch(run, show, ending, wishes.seconds)
-        finally:
-            delivery.finish()
+        name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"
+        with view_of(name, page, look) as show:
+            failure = _watch(run, show, ending, wishes.seconds)
+        delivery.finish()
         _settle(run, progress.seen)
         look()
-    return summary_of(checked, run, tally, delivery, failure, interrupted=ending.is_set())
+        return summary_of(checked, run, tally, delivery, failure, interrupted=ending.is_set())
+
+
+@contextmanager
+def _served(run: "Run", port: int | None) -> Iterator[str | None]:
+    """Serve the page of a run; give its address."""
+    if port is None:
+        yield None
+        return
+    from evenflow.service import serve
+
+    try:
+        server = serve(run, port=port)
+    except InputError as error:
+        raise SetupError(f"{error}, with --port, or leave the page out with --no-page") from None
+    try:
+        yield server.url
+    finally:
+        server.stop()
 
 
 def _watch(

@@ -65,6 +65,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         for name, reason in summary[kind].items():
             label = kind.replace("sink_errors", "sink behind")
             console.print(f"[red]{label}[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
+    for code, message in summary["verdicts"].items():
+        console.print(f"[yellow]{escape(code)}[/]: {escape(message)}", soft_wrap=True)
     if summary["failure"]:
         console.print(f"[red]the stream failed[/]: {escape(summary['failure'])}", soft_wrap=True)
     for query, place in summary["where"].items():
@@ -80,11 +82,21 @@ def _shown(run: Mapping[str, Any]) -> dict[str, str]:
         "results": f"{sum(run['results'].values()):,}",
         "rows per second": f"{run['rows_per_second']:,}",
         "batch seconds, median and p95": f"{times.get('p50', '-')}  {times.get('p95', '-')}",
-        "imbalance (busiest over mean)": f"{run['imbalance']:.3f}",
+        "imbalance, busiest over mean": _ratio(run["imbalance"]),
+        "  before the first plan, and after": (
+            f"{_ratio(run['imbalance_before'])}  {_ratio(run['imbalance_after'])}"
+        ),
         "CPU seconds, all workers": f"{run['cpu_seconds']:,.2f}",
         "CPU seconds, busiest of each batch": f"{run['busiest_worker_cpu_seconds']:,.2f}",
-        "bytes shipped": f"{run['shipped_bytes']:,}",
+        "plans, moves": f"{run['plans']:,}  {run['moves']:,}",
+        "state handed over": f"{run['handed_bytes'] / 1e6:,.2f} MB",
+        "streams shipped": f"{run['shipped_bytes'] / 1e6:,.1f} MB",
+        "  with queries dealt round robin": f"{run['round_robin_bytes'] / 1e6:,.1f} MB",
         "late rows": f"{sum(run['late'].values()):,}",
         "poison rows": f"{sum(run['poison'].values()):,}",
         "quarantined queries": f"{len(run['quarantined']):,}",
     }
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenflow.model import imbalance
+from evenflow.model import Decision, Outcome, Snapshot, round_robin_bytes, shipped_bytes
 
 if TYPE_CHECKING:
     from evenflow.model.arrays import Floats
@@ -16,40 +16,69 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """Adds up each batch once, however often it is shown."""
+    """Adds up each batch once, however often it is shown.
+
+    loads     of the active workers, attributed by rows: free of the noise of one measurement
+    cpu       as measured
+    shipped   bytes sent to workers; `in_turn` is what round robin would have sent
+    """
 
     workers: int
     loads: dict[int, "Floats"] = field(default_factory=dict)
+    cpu: dict[int, "Floats"] = field(default_factory=dict)
+    shipped: dict[int, float] = field(default_factory=dict)
+    in_turn: dict[int, float] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     results: dict[str, int] = field(default_factory=dict)
-    shipped: dict[str, int] = field(default_factory=dict)
     poison: dict[str, int] = field(default_factory=dict)
+    adopted: dict[int, Decision] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    last: Decision | None = None
 
-    def add(self, batches: "Iterable[Batch]", progress: "Mapping[int, Progress]") -> None:
-        """Take in what is new."""
+    def saw(self, progress: "Mapping[int, Progress]", batches: "Iterable[Batch]") -> None:
+        """Take in what Spark and the workers tell of batches that are new."""
         for number, seen in list(progress.items()):
             self.rows[number], self.seconds[number] = seen.rows, seen.seconds
         for batch in batches:
-            if batch.number not in self.loads:
-                self._add(batch)
+            if batch.number not in self.cpu:
+                self._reported(batch)
 
-    def _add(self, batch: "Batch") -> None:
-        loads = np.zeros(self.workers)
+    def _reported(self, batch: "Batch") -> None:
+        cpu = np.zeros(self.workers)
         for report in batch.reports:
-            loads[report.slot] = sum(stats.cpu_seconds for stats in report.queries.values())
+            cpu[report.slot] = sum(stats.cpu_seconds for stats in report.queries.values())
             for uid, (_, rows) in report.results.items():
                 name = uid.rpartition("@")[0]
                 self.results[name] = self.results.get(name, 0) + rows
-            for stream, size in report.shipped.items():
-                self.shipped[stream] = self.shipped.get(stream, 0) + size
             for stream, (_, rows) in report.poison.items():
                 self.poison[stream] = self.poison.get(stream, 0) + rows
-        self.loads[batch.number] = loads
+        self.cpu[batch.number] = cpu
+
+    def judged(
+        self,
+        snapshots: Iterable[Snapshot],
+        decisions: Iterable[Decision],
+        outcomes: Iterable[Outcome],
+    ) -> None:
+        """Take in what was observed and decided of the batches seen here."""
+        for snapshot in snapshots:
+            if snapshot.batch in self.cpu and snapshot.batch not in self.loads:
+                self.loads[snapshot.batch] = snapshot.loads()[list(snapshot.plan.active)]
+                self.shipped[snapshot.batch] = shipped_bytes(snapshot)
+                self.in_turn[snapshot.batch] = round_robin_bytes(snapshot)
+        for decision in decisions:
+            if decision.batch in self.cpu:
+                self.last = decision
+                self.verdicts |= {v.code: v.message for v in decision.verdicts}
+                if decision.plan is not None:
+                    self.adopted[decision.batch] = decision
+        self.outcomes |= {o.decision: o for o in outcomes if o.decision in self.cpu}
 
     def recent(self, count: int = 5) -> "Floats":
-        """Return the mean load of every worker over the last batches with rows."""
-        last = [loads for _, loads in sorted(self.loads.items()) if loads.any()][-count:]
+        """Return the mean measured load of every worker over the last batches with rows."""
+        last = [cpu for _, cpu in sorted(self.cpu.items()) if cpu.any()][-count:]
         return np.mean(last, axis=0) if last else np.zeros(self.workers)
 
     def rows_per_second(self, count: int = 5) -> float:
@@ -58,25 +87,7 @@ class Tally:
         seconds = sum(self.seconds[number] for number in last)
         return sum(self.rows[number] for number in last) / seconds if seconds else 0.0
 
-    def figures(self) -> dict[str, Any]:
-        """Return the sums; times are of batches with rows, the first left out as it starts up."""
-        busy = [number for number in sorted(self.rows) if self.rows[number]][1:]
-        times = np.array([self.seconds[number] for number in busy])
-        return {
-            "batches": len(self.loads),
-            "rows": sum(self.rows.values()),
-            "rows_per_second": round(self.rows_per_second(len(busy))),
-            "batch_seconds": _quantiles(times),
-            "imbalance": self.imbalance(),
-            "busiest_worker_cpu_seconds": round(
-                sum(float(x.max()) for x in self.loads.values()), 3
-            ),
-            "cpu_seconds": round(sum(float(x.sum()) for x in self.loads.values()), 3),
-            "shipped_bytes": sum(self.shipped.values()),
-            "poison": dict(sorted(self.poison.items())),
-        }
-
-    def imbalance(self, first: int = 0, until: int | None = None) -> float:
+    def imbalance(self, first: int = 0, until: int | None = None) -> float | None:
         """Return largest over mean load, over some batches: busy ones count more."""
         wanted = [
             loads
@@ -85,7 +96,34 @@ class Tally:
         ]
         top = sum(float(loads.max()) for loads in wanted)
         mean = sum(float(loads.mean()) for loads in wanted)
-        return round(top / mean, 4) if mean > 0 else imbalance(np.zeros(self.workers))
+        return round(top / mean, 4) if mean > 0 else None
+
+    def figures(self) -> dict[str, Any]:
+        """Return the sums; times are of batches with rows, the first left out as it starts up."""
+        busy = [number for number in sorted(self.rows) if self.rows[number]][1:]
+        times = np.array([self.seconds[number] for number in busy])
+        # A plan decided at the border of b holds from b + 2 on, when the state has moved.
+        changed = min(self.adopted) + 2 if self.adopted else None
+        return {
+            "batches": len(self.cpu),
+            "rows": sum(self.rows.values()),
+            "rows_per_second": round(self.rows_per_second(len(busy))),
+            "batch_seconds": _quantiles(times),
+            "imbalance": self.imbalance(),
+            "imbalance_before": self.imbalance(0, changed),
+            "imbalance_after": None if changed is None else self.imbalance(changed),
+            "cpu_seconds": round(sum(float(cpu.sum()) for cpu in self.cpu.values()), 3),
+            "busiest_worker_cpu_seconds": round(
+                sum(float(cpu.max()) for cpu in self.cpu.values()), 3
+            ),
+            "plans": len(self.adopted),
+            "moves": sum(len(decision.moves) for decision in self.adopted.values()),
+            "handed_bytes": sum(outcome.handed_bytes for outcome in self.outcomes.values()),
+            "shipped_bytes": round(sum(self.shipped.values())),
+            "round_robin_bytes": round(sum(self.in_turn.values())),
+            "poison": dict(sorted(self.poison.items())),
+            "verdicts": dict(self.verdicts),
+        }
 
 
 def _quantiles(times: "Floats") -> dict[str, float] | None:

@@ -169,7 +169,9 @@ def plain_log(axes: "Axes", axis: str = "y") -> None:
     low, high = chosen.get_data_interval()
     few = low > 0 and high / low < 100
     chosen.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
-    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    chosen.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    )
     chosen.set_minor_formatter(NullFormatter())
 
 
@@ -182,7 +184,13 @@ def smoothed(series: Sequence[tuple[float, Spread]], width: int) -> list[tuple[f
     return result
 
 
-SHADES = ("#9ECAE1", "#4292C6", "#2171B5", "#08306B", "#000000")
+def floor(axes: "Axes", bottom: float) -> None:
+    """Let the vertical axis begin there, with some air above the highest line."""
+    top = axes.dataLim.y1
+    axes.set_ylim(bottom, top + 0.06 * (top - bottom) if top > bottom else None)
+
+
+SHADES = ("#A1D99B", "#41AB5D", "#238B45", "#00441B", "#000000")  # no algorithm's own colour
 MARKERS = "osD^v"
 
 

@@ -71,8 +71,6 @@ def _beta(rows: Rows, y: str, label: str) -> "Figure":
             panel, rows, "beta", y, "theta", "tolerance {:g}".format, where=only(window=window)
         )
         panel.set(xlabel="β", ylabel=label, title=f"window {window}")
-    axes[1].set_ylim(bottom=0)
-    axes[0].set_ylim(bottom=0)
     drawing.legend(figure, axes)
     return figure
 
@@ -85,7 +83,10 @@ def _fig20(rows: Rows) -> "Figure":
 
 
 def _fig21(rows: Rows) -> "Figure":
-    return _beta(rows, "moved_percent", MOVED)
+    figure = _beta(rows, "moved_percent", MOVED)
+    for panel in figure.axes:
+        drawing.floor(panel, 0)
+    return figure
 
 
 def _fig20_claims(rows: Rows) -> list[Claim]:
@@ -136,7 +137,7 @@ EXPERIMENTS = (
         paper=PAPER,
         title="Migration cost by window",
         shows="state moved, by how many intervals of state a key carries",
-        cost="30 s on 2 cores",
+        cost="25 s on 2 cores",
         points=_fig19_points,
         run=run,
         draw=_fig19,

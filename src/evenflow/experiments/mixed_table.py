@@ -49,7 +49,7 @@ def _fig17(rows: Rows) -> "Figure":
         drawing.lines(panel, rows, "max_table", y, ("cover",))
         drawing.plain_log(panel, "x")
         panel.set(xlabel="table bound (entries)", ylabel=label)
-        panel.set_ylim(bottom=bottom)
+        drawing.floor(panel, bottom)
     axes[1].set_title("cover: tolerance 0.08")
     drawing.legend(figure, axes, columns=5)
     return figure
@@ -164,7 +164,7 @@ EXPERIMENTS = (
         paper=PAPER,
         title="Migration cost by table bound",
         shows="what a small routing table costs Mixed in state moved",
-        cost="40 s on 2 cores",
+        cost="10 s on 2 cores",
         points=_fig17_points,
         run=run,
         draw=_fig17,
@@ -175,7 +175,7 @@ EXPERIMENTS = (
         paper=PAPER,
         title="Growth of the routing table",
         shows="table entries after ever more adjustments by MinMig, and by planners with a bound",
-        cost="20 s on 2 cores",
+        cost="25 s on 2 cores",
         points=_fig18_points,
         run=_fig18_run,
         draw=_fig18,

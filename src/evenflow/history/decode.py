@@ -19,15 +19,9 @@ from evenflow.model import (
     Snapshot,
     Verdict,
 )
-from evenflow.model.arrays import Floats
+from evenflow.model.arrays import Floats, Indices
 
-_NUMBERS = {
-    "rows_in": np.int64,
-    "rows_out": np.int64,
-    "cpu_seconds": np.float64,
-    "load": np.float64,
-    "state_bytes": np.float64,
-}
+_NUMBERS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 
 Plans = Mapping[str, Plan]
 
@@ -52,34 +46,52 @@ def plans_of(rows: pa.Table) -> dict[str, Plan]:
 
 def snapshots_of(tables: Mapping[str, pa.Table], plans: Plans) -> list[Snapshot]:
     """Read snapshots in the order of their batches."""
-    statistics = dict(_groups(tables["statistics"], "batch"))
-    keys = dict(_groups(tables["keys"], "batch"))
-    traffic = dict(_groups(tables["traffic"], "batch"))
+    parts = {
+        kind: dict(_groups(tables[kind], "batch")) for kind in ("statistics", "keys", "traffic")
+    }
     found = []
     for row in tables["batches"].to_pylist():
-        batch, plan = row["batch"], plans[row["plan"]]
-        stats = dict(_groups(keys[batch], "query")) if batch in keys else {}
-        queries = _groups(statistics[batch], "query") if batch in statistics else ()
-        sent = _groups(traffic[batch], "stream") if batch in traffic else ()
+        statistics, keys, traffic = (parts[kind].get(row["batch"]) for kind in parts)
+        plan = plans[row["plan"]]
+        stats = {} if keys is None else {q: _key_stats(k) for q, k in _groups(keys, "query")}
         found.append(
             Snapshot(
-                batch=batch,
+                batch=row["batch"],
                 at=row["at"],
                 seconds=row["seconds"],
                 plan=plan,
                 following=plans[row["following"]],
                 drain=frozenset(row["drain"]),
-                queries={
-                    name: _query(rows, stats.get(name), plan.workers) for name, rows in queries
-                },
-                shipped={
-                    stream: _spread(rows, "bytes", np.float64, plan.workers)
-                    for stream, rows in sent
-                },
+                queries={} if statistics is None else _queries(statistics, stats, plan.workers),
+                shipped={} if traffic is None else _shipped(traffic, plan.workers),
                 worker_seconds=np.array(row["worker_seconds"], dtype=np.float64),
             )
         )
     return found
+
+
+def _queries(rows: pa.Table, keys: Mapping[str, KeyStats], workers: int) -> dict[str, QueryLoad]:
+    """Read the queries of one batch: columns are read as a whole, queries are rows of arrays."""
+    names, begins, at = _runs(rows, "query")
+    spread = {name: _spread(rows, name, at, workers) for name in _NUMBERS}
+    first = rows.take(pa.array(begins))
+    told = {name: first[name].to_pylist() for name in ("streams", "pinned", "keyable", "publishes")}
+    return {
+        name: QueryLoad(
+            streams=tuple(told["streams"][row]),
+            **{number: spread[number][row] for number in _NUMBERS},
+            keys=keys.get(name),
+            pinned=told["pinned"][row],
+            keyable=told["keyable"][row],
+            publishes=told["publishes"][row],
+        )
+        for row, name in enumerate(names)
+    }
+
+
+def _shipped(rows: pa.Table, workers: int) -> dict[str, Floats]:
+    streams, _, at = _runs(rows, "stream")
+    return dict(zip(streams, _spread(rows, "bytes", at, workers), strict=True))
 
 
 def decisions_of(rows: pa.Table, plans: Plans) -> list[Decision]:
@@ -110,19 +122,6 @@ def outcomes_of(rows: pa.Table) -> list[Outcome]:
     ]
 
 
-def _query(rows: pa.Table, keys: pa.Table | None, workers: int) -> QueryLoad:
-    numbers = {name: _spread(rows, name, dtype, workers) for name, dtype in _NUMBERS.items()}
-    first = rows.slice(0, 1).to_pylist()[0]
-    return QueryLoad(
-        streams=tuple(first["streams"]),
-        **numbers,
-        keys=None if keys is None else _key_stats(keys),
-        pinned=first["pinned"],
-        keyable=first["keyable"],
-        publishes=first["publishes"],
-    )
-
-
 def _key_stats(rows: pa.Table) -> KeyStats:
     is_rest = pc.is_null(rows["hash"])
     rest, heavy = rows.filter(is_rest), rows.filter(pc.invert(is_rest))
@@ -138,19 +137,27 @@ def _key_stats(rows: pa.Table) -> KeyStats:
     )
 
 
-def _spread(rows: pa.Table, column: str, dtype: Any, workers: int) -> Any:
-    """Return a column as an array over workers."""
-    spread: Floats = np.zeros(workers, dtype=dtype)
-    spread[rows["worker"].to_numpy()] = rows[column].to_numpy()
+def _spread(rows: pa.Table, column: str, at: Indices, workers: int) -> Any:
+    """Return a column as an array of (run, worker); `at` is the run of each row."""
+    values = rows[column].to_numpy()
+    spread = np.zeros((int(at[-1]) + 1, workers), dtype=values.dtype)
+    spread[at, rows["worker"].to_numpy()] = values
+    spread.flags.writeable = False  # so that its rows are not copied
     return spread
 
 
-def _groups(rows: pa.Table, column: str) -> Iterator[tuple[Any, pa.Table]]:
-    """Give the runs of equal values: rows stand together as they were written."""
-    if not rows.num_rows:
-        return
+def _runs(rows: pa.Table, column: str) -> tuple[list[Any], Indices, Indices]:
+    """Return the runs of equal values: their values, where they begin, and the run of each row."""
     values = rows[column].combine_chunks().dictionary_encode()
     codes = values.indices.to_numpy()
     begins = np.flatnonzero(np.diff(codes, prepend=-1))
-    for begin, end in zip(begins, [*begins[1:], len(codes)], strict=True):
-        yield values.dictionary[codes[begin]].as_py(), rows.slice(begin, end - begin)
+    names = values.dictionary.take(pa.array(codes[begins])).to_pylist()
+    return names, begins, np.cumsum(np.diff(codes, prepend=-1) != 0) - 1
+
+
+def _groups(rows: pa.Table, column: str) -> Iterator[tuple[Any, pa.Table]]:
+    """Give the rows of each value: they stand together as they were written."""
+    if rows.num_rows:
+        names, begins, _ = _runs(rows, column)
+        for name, begin, end in zip(names, begins, [*begins[1:], len(rows)], strict=True):
+            yield name, rows.slice(begin, end - begin)

@@ -6,6 +6,7 @@ planners run on a thread beside the batches, and writes down what was seen and d
 
 from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,11 @@ from evenflow.history import History, has_history, read_history
 from evenflow.model import Decision, Outcome, Plan, Snapshot, moves
 from evenflow.planning.joint import (
     Balancing,
+    adopt,
     arrive,
     decide,
-    judge,
+    global_plan,
+    measured,
     outcome,
     stream_rates,
 )
@@ -41,6 +44,8 @@ class Balancer:
         self._memory = Memory()
         self._open: list[Decision] = []
         self._handed: dict[int, int] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-plan")
+        self._slow: Future[Plan] | None = None
 
     def open(self, store: Store, head: int) -> None:
         """Go on from what was recorded of the batches before `head`, and record from there."""
@@ -76,13 +81,34 @@ class Balancer:
             if plan is not None:
                 return self._given(plan, "asked for by a controller of its own")
         config = self.config if self.controller is None else Balancing.off()
-        return decide(tuple(self.snapshots), tuple(self.decisions), config)
+        snapshots = tuple(self.snapshots)
+        decision = decide(snapshots, tuple(self.decisions), config)
+        return decision if decision.plan is not None else self._beside(decision, snapshots)
+
+    def _beside(self, quiet: Decision, snapshots: tuple[Snapshot, ...]) -> Decision:
+        """Judge what the thread has planned meanwhile, and let it plan on."""
+        if self.config.repair == "off" or self.controller is not None:
+            return quiet
+        done = self._slow if self._slow is not None and self._slow.done() else None
+        if self._slow is None or done is not None:
+            self._slow = self._thread.submit(global_plan, snapshots, self.config)
+        if done is None:
+            return quiet
+        adopted = adopt(done.result(), snapshots, self.config)
+        return quiet if adopted.plan is None else adopted
 
     def _given(self, plan: Plan, message: str) -> Decision:
         snapshots, last = tuple(self.snapshots), self.snapshots[-1]
         moved = moves(last.following, plan)
         return Decision(
-            last.batch, last.at, "asked", "asked", message, judge(snapshots), plan=plan, moves=moved
+            last.batch,
+            last.at,
+            "asked",
+            "asked",
+            message,
+            measured(snapshots),
+            plan=plan,
+            moves=moved,
         )
 
     # What came of it

@@ -1,4 +1,4 @@
-"""What can go: old entries, read pulses, and files that attempts left which did not count.
+"""What can go: old entries, asks and pulses, and files that attempts left which did not count.
 
 A replay of the last batch needs the last entries and what they name; nothing else is needed but
 results. So disk use stays bounded by the state and the results, however many batches run.

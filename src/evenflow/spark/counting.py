@@ -72,26 +72,28 @@ def count_keys(
     """Count a batch's rows by key; keys that are `listed` are told one by one in any case."""
     parts = [hash_keys(*(rows[stream][c] for c in columns[stream])) for stream in rows]
     found, number, first = tally(np.concatenate(parts) if parts else listed[:0])
-    keys = np.union1d(found, listed)
-    rows_in, kept_at = np.zeros(len(keys), dtype=np.int64), np.searchsorted(keys, found)
-    rows_in[kept_at] = number
-    kept, size = task.kept(keys)
+    idle = np.setdiff1d(listed, found, assume_unique=True)
+    none = np.zeros(len(idle), dtype=np.int64)
+    order = np.argsort(np.concatenate([found, idle]))
+    keys = np.concatenate([found, idle])[order]
+    rows_in = np.concatenate([number, none])[order]
+    at = np.concatenate([first, none - 1])[order]
+    kept = task.kept(keys)[0] if kind in _MATCHING else rows_in
     made = _made(kind, rows_in, kept, rows_out)
-    told = heaviest(rows_in, made, MOST) | np.isin(keys, listed)
-    at = np.full(len(keys), -1, dtype=np.int64)
-    at[kept_at] = first
-    rest = ~told & (rows_in > 0)
-    lost = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
+    told = heaviest(rows_in, made, MOST)
+    told[np.searchsorted(keys, listed)] = True
+    state = task.kept(keys[told])[1].astype(np.float64)
+    unexplained = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
     return KeyCounts(
         keys[told],
         rows_in[told],
         made[told],
-        size[told].astype(np.float64),
+        state,
         _names(rows, columns, at[told]),
-        int(rest.sum()),
-        int(rows_in[rest].sum()),
-        float(made[rest].sum()) + max(0.0, lost),
-        max(0.0, float(task.state_bytes - size[told].sum())),
+        int(np.count_nonzero(~told)),
+        int(rows_in[~told].sum()),
+        float(made[~told].sum()) + max(0.0, unexplained),
+        max(0.0, float(task.state_bytes - state.sum())),
     )
 
 
@@ -120,10 +122,9 @@ def heaviest(rows_in: Indices, made: Floats, most: int) -> Bools:
     two. These add up to 2 at most, so no key left out has more than 2 / (most + 1) of it.
     """
     shares = np.maximum(rows_in / max(1, rows_in.sum()), made / (made.sum() or 1.0))
-    told: Bools = shares > 0
-    if np.count_nonzero(told) > most:
-        told[:] = False
-        told[np.argpartition(-shares, most)[:most]] = True
+    told = np.ones(len(shares), dtype=np.bool_)
+    if len(shares) > most:
+        told[np.argpartition(-shares, most)[most:]] = False
     return told
 
 

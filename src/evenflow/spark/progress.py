@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from evenflow.store import Store
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def query_name(store: Store) -> str:
+    """Return the name that Spark shows for the query of a checkpoint."""
+    return f"evenflow {store.uri}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,12 @@ class Progresses(StreamingQueryListener):
 
     def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
         self.seen: dict[int, Progress] = {}
-        self._streams, self._checkpoint = spark.streams, checkpoint
+        store = Store(checkpoint)
+        self._streams, self._name, self._root = (
+            spark.streams,
+            query_name(store),
+            store.local or store.uri,
+        )
 
     def __enter__(self) -> "Progresses":
         self._streams.addListener(self)
@@ -44,12 +56,12 @@ class Progresses(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Keep rows and time; the pulse that makes Spark run a batch is no source of rows."""
         progress = event.progress
-        if not any(self._checkpoint in source.description for source in progress.sources):
+        if progress.name != self._name:
             return  # another query of this session
         rows = sum(
             int(source.numInputRows)
             for source in progress.sources
-            if f"{self._checkpoint}/pulse" not in source.description
+            if f"{self._root}/pulse" not in source.description
         )
         seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
         self.seen[int(progress.batchId)] = Progress(int(progress.batchId), rows, seconds)

@@ -66,6 +66,11 @@ class Hosted:
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
 
+    @property
+    def pinned(self) -> bool:
+        """Whether it must stay on its worker."""
+        return self.pin is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Registry:

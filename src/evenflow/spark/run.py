@@ -20,6 +20,7 @@ from evenflow.spark.balancer import Balancer, HotKey
 from evenflow.spark.batch import Batch
 from evenflow.spark.driver import Driver
 from evenflow.spark.measuring import Measuring
+from evenflow.spark.progress import query_name
 from evenflow.spark.registry import Hosted, StreamSpec, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
@@ -91,6 +92,7 @@ class Run(declaring.Declares):
                 self._frame()
                 .writeStream.foreachBatch(self._commit)
                 .option("checkpointLocation", f"{self._driver.store.uri}/spark")
+                .queryName(query_name(self._driver.store))
                 .outputMode("append")
             )
             if trigger is None:

@@ -19,6 +19,8 @@ _SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # Readers of our Parquet expect microseconds, not Spark's old INT96.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Progress of every batch is kept for the summary of a long run.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

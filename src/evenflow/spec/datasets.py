@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from evenflow.simulation.flights import Flights
 from evenflow.simulation.market import Market
+from evenflow.simulation.tpch_data import Tpch
 from evenflow.simulation.words import Words
 from evenflow.spec.derive import model_of
 
@@ -32,7 +33,7 @@ class Data(Protocol):
         """Make a table."""
 
 
-KINDS: Mapping[str, Any] = {"market": Market, "flights": Flights, "words": Words}
+KINDS: Mapping[str, Any] = {"market": Market, "flights": Flights, "words": Words, "tpch": Tpch}
 
 
 def _model(kind: str) -> type[BaseModel]:

@@ -78,11 +78,31 @@ class Table(Read):
             raise ValueError("give `rows` or `format` or `dataset`, one of them")
 
 
+def _key(value: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]] | None:
+    """Take a column, a list of columns, or those of each stream."""
+    if isinstance(value, dict) and value:
+        return {str(stream): _columns(columns) for stream, columns in value.items()}
+    return None if value is None else _columns(value)
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    found = (value,) if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not found or not all(map(_is_text, found)):
+        raise ValueError(f"expected a column, a list of them or {{stream: columns}}, got {value!r}")
+    return tuple(found)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
 class Hosting(Part):
     """How a query is hosted."""
 
-    key: Columns | None = Field(
-        None, description="Columns to spread it by over all workers. Left out: it is whole."
+    key: Annotated[Any, BeforeValidator(_key)] = Field(
+        None,
+        description="Columns to spread it by over all workers; `{stream: columns}` where streams "
+        "name them differently. Left out: it is whole.",
     )
     publish: bool = Field(False, description="Make its results a stream that others may read.")
     worker: int | None = Field(None, ge=0, description="Pin it to this worker.")

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tests.planning.joint.flows import history, keyed_demand, nothing_returns, plans, run
 
 from evenflow.model import Plan, RoutingTable
-from evenflow.planning.joint import Balancing, arrive, decide
-from evenflow.planning.joint.projection import same_plan
+from evenflow.planning.joint import Balancing, arrive
 from evenflow.simulation.flow import Demand, SyntheticFlow
 from evenflow.simulation.keys import zipf_costs
 
@@ -81,14 +80,14 @@ configs = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.lists(event, max_size=10), configs)
 def test_whatever_happens(events: list[tuple[str, int]], config: Balancing) -> None:
     world = World(config)
     note(f"replay: World({config}) then {events}")
     for kind, value in events:
         world.happen(kind, value)
-    run(world.flow, 10 if config.budget_items is None else 60, config)
+    run(world.flow, 10 if config.budget_items is None else 40, config)
     note(history(world.flow))
     flow = world.flow
     nothing_returns(flow, config.cooldown)
@@ -97,8 +96,6 @@ def test_whatever_happens(events: list[tuple[str, int]], config: Balancing) -> N
     if wanted != frozenset(range(WORKERS)):
         assert flow.plan.drained == wanted
         assert not flow.true_loads()[list(flow.plan.drained)].any()
-    settled = decide(flow.snapshots, flow.decisions, config)
-    assert settled.plan is None or not same_plan(settled.plan, flow.following)
     quiet = len(plans(flow))
     run(flow, 12, config)
     assert len(plans(flow)) - quiet <= 1

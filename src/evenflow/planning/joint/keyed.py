@@ -224,7 +224,7 @@ def _moves_back(keyed: Keyed, owner: Workers, left: dict[Item, set[int]]) -> Boo
     """Mark the keys that would return to a worker that they left a short while ago."""
     back = np.zeros(len(owner), dtype=np.bool_)
     for at in np.flatnonzero(owner != keyed.owner) if left else ():
-        back[at] = _left(keyed, at, int(owner[at]), left)
+        back[at] = _left(keyed, int(at), int(owner[at]), left)
     return back
 
 

@@ -187,18 +187,17 @@ def _planned(
 
     Where something would, it is held and the others are planned again; also tell whether.
     """
-    movable = _heaviest(whole)
-    placement = _call(whole, movable, traffic, config)
-    back = np.array(
-        [
-            after != before and whole.active[after] in left.get((name, None), ())
-            for name, before, after in zip(whole.names, whole.placement, placement, strict=True)
-        ],
-        dtype=np.bool_,
-    )
-    if not back.any():
-        return placement, False
-    return _call(whole, movable & ~back, traffic, config), True
+    movable, held = _heaviest(whole).copy(), False
+    while True:
+        placement = _call(whole, movable, traffic, config)
+        back = [
+            at
+            for at in np.flatnonzero(placement != whole.placement)
+            if whole.active[placement[at]] in left.get((whole.names[at], None), ())
+        ]
+        if not back:
+            return placement, held
+        movable[back], held = False, True  # each round holds at least one more
 
 
 def _heaviest(whole: Whole) -> Bools:

@@ -1,0 +1,119 @@
+"""What live balancing costs and brings: `python -m benchmarks.balancing [measuring]`.
+
+measuring   the same batches with and without statistics of keys, in turns in one session: time of a
+            batch, CPU of all processes and of the workers' own work, the least of each; and how far
+            the load that rows explain is from the CPU that each worker measured
+"""
+
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from benchmarks.common import Rows, main, tell
+from benchmarks.processes import cpu_seconds
+from benchmarks.runtime import BEGIN, SECOND, trades, zipf
+from benchmarks.streaming import session, write
+from evenflow import Flow
+from evenflow.model import Snapshot
+
+WORKERS = 8
+COLD = 2
+JOIN = """SELECT a.symbol, a.ts, b.ts AS t2, a.price FROM trades a JOIN trades b
+    ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
+COUNT = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
+    FROM trades GROUP BY window(ts, '10 seconds'), symbol"""
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="evenflow-bench-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+def measuring() -> Rows:
+    """Statistics of keys on and off, over the same files."""
+    spark = session()
+    rows: Rows = []
+    for name, sql, keys, count, span in (
+        ("join", JOIN, 10_000, 100_000, 100 * SECOND),
+        ("join", JOIN, 100_000, 100_000, 100 * SECOND),
+        ("count", COUNT, 10_000, 500_000, 10 * SECOND),
+        ("count", COUNT, 100_000, 500_000, 10 * SECOND),
+    ):
+        with folder() as where:
+            rng = np.random.default_rng(1)
+            write(
+                where / "in",
+                (
+                    trades(rng, BEGIN + at * span, span, zipf(rng, 0.85, keys, count))
+                    for at in range(COLD + 6)
+                ),
+            )
+            runs = [_run(spark, where / str(at), where / "in", sql, at % 2 == 1) for at in range(4)]
+        row = {"query": name, "keys": keys, "rows_per_batch": count, **_compared(runs)}
+        tell(row)
+        rows.append(row)
+    spark.stop()
+    return rows
+
+
+def _run(spark: SparkSession, where: Path, source: Path, sql: str, measure: bool) -> dict[str, Any]:
+    schema = spark.read.parquet(str(source)).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+    flow = Flow(spark, workers=WORKERS, checkpoint=str(where))
+    flow.source("trades", frame, time="ts", watermark="0 seconds")
+    flow.query("q", sql, key="symbol")
+    began = cpu_seconds()
+    run = flow.start(available_now=True, measure=measure)
+    run.await_termination()
+    if run.quarantined:
+        raise RuntimeError(f"a query failed: {run.quarantined}")
+    seen = [s for s in run.snapshots if s.queries["q"].rows_in.any()][COLD:]
+    reports = [report for batch in run.batches for report in batch.reports]
+    return {
+        "measure": measure,
+        "batch_ms": 1000 * statistics.median(s.seconds for s in seen),
+        "cpu_seconds": cpu_seconds() - began,
+        "worker_cpu_ms": 1000 * statistics.median(s.worker_seconds.sum() for s in seen),
+        "errors": [error for snapshot in seen for error in _errors(snapshot)],
+        "report_kb": max(len(report.to_json()) for report in reports) / 1000,
+    }
+
+
+def _errors(snapshot: Snapshot) -> list[float]:
+    """How far what rows explain is from what each worker measured."""
+    query = snapshot.queries["q"]
+    at = query.cpu_seconds > 0
+    errors: list[float] = np.abs(query.load[at] / query.cpu_seconds[at] - 1).tolist()
+    return errors
+
+
+def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    def least(what: str, measure: bool) -> float:
+        return float(min(run[what] for run in runs if run["measure"] == measure))
+
+    errors = [error for run in runs for error in run["errors"]]
+    return {
+        "batch_ms": least("batch_ms", True),
+        "batch_ms_ratio": least("batch_ms", True) / least("batch_ms", False),
+        "cpu_ratio": least("cpu_seconds", True) / least("cpu_seconds", False),
+        "worker_cpu_ms": least("worker_cpu_ms", True),
+        "worker_cpu_ratio": least("worker_cpu_ms", True) / least("worker_cpu_ms", False),
+        "load_error_median": float(np.median(errors)),
+        "load_error_p90": float(np.quantile(errors, 0.9)),
+        "report_kb": least("report_kb", True),
+    }
+
+
+if __name__ == "__main__":
+    main({"measuring": measuring})

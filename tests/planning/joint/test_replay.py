@@ -1,0 +1,80 @@
+"""Replay in a closed loop, and questions about other workers, rates and pins."""
+
+import numpy as np
+import pytest
+from tests.planning.joint.flows import plans, run, zipf_flow
+
+from evenflow.errors import InputError
+from evenflow.planning.joint import Balancing, Change, replay, whatif
+from evenflow.simulation.flow import Demand, SyntheticFlow
+
+
+@pytest.fixture(scope="module")
+def flow() -> SyntheticFlow:
+    """Hash only, hot keys that shift, queries that come and go."""
+    flow = zipf_flow(1500, 1.0, workers=6, shift_every=8)
+    for at in range(6):
+        flow.arrive(f"q{at}", Demand(lambda batch: np.array([0.2]), streams=(f"s{at % 2}",)), at)
+
+    def churn(flow: SyntheticFlow) -> None:
+        if flow.batch == 6:
+            flow.leave("q5")
+            flow.arrive("late", Demand(lambda batch: np.array([0.2])), 0)
+
+    run(flow, 16, Balancing.off(), churn)
+    return flow
+
+
+def test_a_replay_without_planners_repeats_the_record(flow: SyntheticFlow) -> None:
+    found = replay(flow.snapshots, Balancing.off())
+    for recorded, replayed in zip(found.recorded[:6], found.replayed[:6], strict=True):
+        assert replayed.imbalance == pytest.approx(recorded.imbalance)
+        assert replayed.mean_load == pytest.approx(recorded.mean_load)
+
+
+def test_a_replay_decides_as_the_controller_would_have(flow: SyntheticFlow) -> None:
+    """The same demands run under the controller, and recorded without it and replayed."""
+    live = zipf_flow(1500, 1.0, workers=6, shift_every=8)
+    run(live, 16)
+    record = zipf_flow(1500, 1.0, workers=6, shift_every=8)
+    run(record, 16, Balancing.off())
+    found = replay(record.snapshots, Balancing())
+    made = [decision for decision in found.decisions if decision.plan is not None]
+    assert [decision.batch for decision in made] == [one.batch for one in plans(live)]
+    measured = [snapshot.loads().max() / snapshot.loads().mean() for snapshot in live.snapshots]
+    assert [one.imbalance for one in found.replayed] == pytest.approx(measured, rel=0.02)
+
+
+@pytest.mark.parametrize("workers", [3, 10])
+def test_a_replay_with_other_workers_conserves_the_load(flow: SyntheticFlow, workers: int) -> None:
+    found = replay(flow.snapshots, Balancing(), workers)
+    for recorded, replayed in zip(found.recorded, found.replayed, strict=True):
+        assert replayed.mean_load * workers == pytest.approx(recorded.mean_load * 6)
+    assert found.replayed[-1].imbalance < found.replayed[0].imbalance
+
+
+def test_what_if_a_worker_is_added_or_dropped(flow: SyntheticFlow) -> None:
+    more = whatif(flow.snapshots, Change(add=2), Balancing())
+    assert len(more.plan.active) == 8
+    assert more.after.mean_load == pytest.approx(more.before.mean_load * 6 / 8)
+    assert more.after.imbalance <= 1.1
+    fewer = whatif(flow.snapshots, Change(drop=frozenset({0, 1})), Balancing())
+    assert fewer.plan.active == (2, 3, 4, 5)
+    assert fewer.after.mean_load == pytest.approx(fewer.before.mean_load * 6 / 4)
+    assert not {0, 1} & set(fewer.plan.placement.values())
+
+
+def test_what_if_a_query_is_pinned_or_rates_grow(flow: SyntheticFlow) -> None:
+    pinned = whatif(flow.snapshots, Change(pins={"late": 4}), Balancing())
+    assert pinned.plan.placement["late"] == 4
+    assert pinned.after.imbalance <= 1.08
+    faster = whatif(flow.snapshots, Change(rate=10.0), Balancing())
+    assert faster.after.mean_load == pytest.approx(10 * faster.before.mean_load)
+    assert {verdict.code for verdict in faster.verdicts} >= {"overload"}
+
+
+def test_questions_about_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="nothing was recorded"):
+        replay([], Balancing())
+    with pytest.raises(InputError, match="nothing was recorded"):
+        whatif([], Change(add=1), Balancing())
