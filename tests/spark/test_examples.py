@@ -27,7 +27,12 @@ from evenflow.spec.datasets import data_of
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STARTER = EXAMPLES.parent / "src/evenflow/spec/starter.yaml"
 SMALL = {
-    "01_market": ("datasets.market.batches=4", "datasets.market.rows=500", "workers=3"),
+    "01_market": (
+        "datasets.market.batches=4",
+        "datasets.market.rows=500",
+        "datasets.market.symbols=100",
+        "workers=3",
+    ),
     "02_flights": ("datasets.nyc.batches=4", "workers=3"),
     "03_words": ("datasets.text.batches=3", "datasets.text.rows=4000", "workers=3"),
     "04_tpch_q5": ("datasets.tpch.batches=10", "datasets.tpch.scale=0.002", "workers=3"),
