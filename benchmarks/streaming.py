@@ -24,7 +24,7 @@ WORKERS = 8
 Check = Callable[[Run], None]
 
 
-def session(memory: str = "4g") -> SparkSession:
+def session(memory: str = "4g", master: str = "local[2,4]") -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
@@ -38,7 +38,7 @@ def session(memory: str = "4g") -> SparkSession:
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
     }
-    builder = SparkSession.builder.master("local[2,4]")
+    builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -193,6 +193,6 @@ def _drained(spark: SparkSession) -> None:
 
 
 def shuffled_bytes(store: Any) -> int:
-    """Add up what all stages so far have written for a shuffle."""
-    stages = store.stageList(None, False, False, [], None)
-    return sum(stages.apply(at).shuffleWriteBytes() for at in range(stages.size()))
+    """Add up what all executors have written for shuffles."""
+    executors = store.executorList(False)
+    return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))

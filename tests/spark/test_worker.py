@@ -187,7 +187,7 @@ def test_no_poison_row_is_lost_between_chunks(
 def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> None:
     other = Submission("query", "cheap", "SELECT ts, price FROM trades WHERE price <= 50", None)
     local = Local(tmp_path, STREAMS, [SUBMISSIONS[0], other], workers=2)
-    rows = trades(np.random.default_rng(1), 3000)
+    rows = trades(np.random.default_rng(1), 6000)
     reports = local.work(0, {"trades": rows})
     assert reports[0].shipped == reports[1].shipped
     (file,) = local.store.names("chunks")
@@ -197,7 +197,7 @@ def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> No
     assert local.store.names("chunks") == [file], "a second attempt writes the same file"
     local.batch({"trades": rows})
     assert local.store.names("chunks") == [], "a committed batch leaves no chunks"
-    assert local.results("dear").total() + local.results("cheap").total() == 3000
+    assert local.results("dear").total() + local.results("cheap").total() == 6000
 
 
 def test_late_rows_are_counted(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def cheaper(rows: Rows, x: str, claim: str, at: Sequence[Any], factor: float = 1
         claim,
         "MinTable over Mixed, "
         + "; ".join(f"window {w}: {told(mine)}" for w, mine in ratios.items())
-        + f". There cover moves {Spread(tuple(ours))} times what Mixed moves",
+        + f". Judged at {', '.join(f'{place:,}' for place in at)}; there cover moves "
+        f"{Spread(tuple(ours))} times what Mixed moves",
         all(mine.get(place, 0) > factor for mine in ratios.values() for place in at),
     )
 

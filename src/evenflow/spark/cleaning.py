@@ -1,4 +1,4 @@
-"""What can go: old entries, asks taken in, and files that attempts left which did not count.
+"""What can go: old entries, asks and pulses, and files that attempts left which did not count.
 
 A replay of the last batch needs the last entries and what they name; nothing else is needed but
 results. So disk use stays bounded by the state and the results, however many batches run.
@@ -18,6 +18,9 @@ def clean(ledger: Ledger, head: Entry) -> None:
     ledger.forget(head)
     store = ledger.store
     asks.forget(store, head)
+    # A pulse of batch b is read in b + 1, which is surely committed when b + 3 comes next.
+    read = f"{head.batch - 2:012d}"
+    store.delete(f"pulse/{name}" for name in store.names("pulse") if name[:12] < read)
     _forget_chunks(store, head)
     if head.batch % SWEEP_EVERY == 0:
         sweep(ledger, head)

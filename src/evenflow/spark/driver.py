@@ -22,7 +22,6 @@ from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.ledger import Entry, Ledger, Subscribing
 from evenflow.spark.opening import Hold, open_checkpoint
-from evenflow.spark.pulse import beat
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import Report
 from evenflow.spark.results import Results
@@ -162,14 +161,24 @@ class Driver:
 
     def wake(self) -> None:
         """Make Spark run a batch even if no rows arrive."""
-        with self._lock:
-            beat(self.store)
+        head = self.ledger.batches()[-1]
+        self.store.write(f"pulse/{head:012d}-{uuid.uuid4().hex[:12]}", [b"\n"])
 
     def upcoming(self) -> tuple[Registry, Plan]:
         """Return registry and plan as they will be after the next border."""
         with self._lock:
             coming = self._coming()
         return coming.registry, border.settle(coming.plan, coming.registry, self.arrive)
+
+    def hosted(self) -> Registry:
+        """Return what will be hosted after the next border."""
+        with self._lock:
+            return self._coming().registry
+
+    def with_ask(self, ask: Ask) -> Registry:
+        """Return what would be hosted with one more ask taken in, or refuse that."""
+        with self._lock:
+            return self._coming().after(ask).registry
 
     def _coming(self) -> Upcoming:
         return self._upcoming or self._standing(self.head())
@@ -194,7 +203,7 @@ class Driver:
             done, asked = self._end(entry, tuple(reports))
             following = border.next_entry(entry, registry, reports, asked)
             if border.is_due(following, asked.registry):
-                beat(self.store)
+                self.store.write(f"pulse/{batch:012d}", [b"\n"])
             crash_point("driver.pulse")
             self.ledger.write(following)
         crash_point("driver.ledger")

@@ -21,6 +21,7 @@ def open_checkpoint(ledger: Ledger, registry: Registry, plan: Plan, engine: str)
         check_meta(store.read_record("meta"), meta, store.uri)
         check_spark(ledger)
         return False
+    store.write("pulse/.folder", [])
     ledger.write_registry(registry)
     ledger.write_plan(0, plan)
     ledger.write(Entry(0, registry.version, 0))

@@ -30,7 +30,12 @@ class Progresses(StreamingQueryListener):
 
     def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
         self.seen: dict[int, Progress] = {}
-        self._streams, self._name = spark.streams, query_name(Store(checkpoint))
+        store = Store(checkpoint)
+        self._streams, self._name, self._root = (
+            spark.streams,
+            query_name(store),
+            store.local or store.uri,
+        )
 
     def __enter__(self) -> "Progresses":
         self._streams.addListener(self)
@@ -49,10 +54,14 @@ class Progresses(StreamingQueryListener):
         """Ignore it."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Keep rows and time."""
+        """Keep rows and time; the pulse that makes Spark run a batch is no source of rows."""
         progress = event.progress
         if progress.name != self._name:
             return  # another query of this session
-        rows = sum(int(source.numInputRows) for source in progress.sources)
+        rows = sum(
+            int(source.numInputRows)
+            for source in progress.sources
+            if f"{self._root}/pulse" not in source.description
+        )
         seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
         self.seen[int(progress.batchId)] = Progress(int(progress.batchId), rows, seconds)

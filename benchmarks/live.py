@@ -1,0 +1,341 @@
+"""What live balancing brings on Spark: `python -m benchmarks.live [part ...]`.
+
+spread      largest over mean load of a keyed query: hash only, balanced, before and after a shift
+throughput  a keyed count whose rows cost time: hash only, balanced, two choices (PKG), ideal
+cpu         a keyed self-join bound by CPU, as many workers as cores: hash only and balanced
+bursts      40 whole queries that burst in and out of phase: balanced, largest load first, connected
+arrivals    5,000 queries of 200 types that come and go: bytes shipped against dealing them out
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.balancing import COUNT, JOIN, folder
+from benchmarks.common import Rows, main, tell
+from benchmarks.runtime import BEGIN, SECOND, trades, zipf
+from benchmarks.streaming import session, write
+from evenflow import Balancing, Flow, Run
+from evenflow.model import LoadSeries, Snapshot, hash_keys, imbalance, jump, round_robin_bytes
+from evenflow.model.traffic import shipped_bytes
+from evenflow.planning import operators
+
+WORKERS = 8
+
+
+def reading(spark: SparkSession, path: Path) -> DataFrame:
+    schema = spark.read.parquet(str(path)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
+
+
+def play(
+    spark: SparkSession,
+    where: Path,
+    sources: Sequence[Path],
+    declare: Callable[[Flow], Any],
+    *,
+    workers: int = WORKERS,
+    **start: Any,
+) -> list[Snapshot]:
+    """Run a flow over files to its end; give the snapshots of the batches that had rows."""
+    flow = Flow(spark, workers=workers, checkpoint=str(where))
+    for source in sources:
+        flow.source(source.name, reading(spark, source), time="ts", watermark="0 seconds")
+    declare(flow)
+    run = flow.start(available_now=True, **start)
+    run.await_termination()
+    if run.quarantined:
+        raise RuntimeError(f"a query failed: {run.quarantined}")
+    return [s for s in run.snapshots if any(q.rows_in.any() for q in s.queries.values())]
+
+
+def host(flow: Flow, sql: str, key: str) -> None:
+    flow.query("q", sql, key=key)
+
+
+def uneven(snapshots: Sequence[Snapshot]) -> float:
+    """Give the largest over the mean load of query q over some batches."""
+    return imbalance(np.sum([s.queries["q"].load for s in snapshots], axis=0))
+
+
+def spread() -> Rows:
+    """Hash only against balanced, before and after other keys become hot."""
+    spark, found = session(), []
+    batches, shift = 18, 9
+    for query, sql, rows, span in (
+        ("count", COUNT, 100_000, 10 * SECOND),
+        ("join", JOIN, 40_000, 40 * SECOND),
+    ):
+        for skew in (0.85, 1.0):
+            for keys in (10_000, 100_000):
+                rng = np.random.default_rng(1)
+                other = rng.permutation(keys)
+
+                def made(
+                    at: int,
+                    rng: Any = rng,
+                    other: Any = other,
+                    cell: tuple[float, int, int, int] = (skew, keys, rows, span),
+                ) -> pa.Table:
+                    hot = zipf(rng, cell[0], cell[1], cell[2])
+                    hot = hot if at < shift else other[hot]
+                    return trades(rng, BEGIN + at * cell[3], cell[3], hot)
+
+                with folder() as where:
+                    write(where / "trades", (made(at) for at in range(batches)))
+                    sides = {
+                        name: play(
+                            spark,
+                            where / name,
+                            [where / "trades"],
+                            partial(host, sql=sql, key="symbol"),
+                            balancing=config,
+                        )
+                        for name, config in (("hash", Balancing.off()), ("even", Balancing()))
+                    }
+                row = {
+                    "query": query,
+                    "skew": skew,
+                    "keys": keys,
+                    "hash": uneven(sides["hash"][3:shift]),
+                    "hash_after_shift": uneven(sides["hash"][shift:]),
+                    "balanced": uneven(sides["even"][shift - 4 : shift]),
+                    "balanced_after_shift": uneven(sides["even"][shift + 4 : batches]),
+                    "by_batch": [round(uneven([s]), 3) for s in sides["even"]],
+                }
+                tell(row)
+                found.append(row)
+    spark.stop()
+    return found
+
+
+def parts_for(workers: int) -> np.ndarray:
+    """Give a number for each worker that the hash sends there."""
+    numbers = np.arange(1000)
+    homes = jump(hash_keys(numbers), workers)
+    return np.array([numbers[homes == worker][0] for worker in range(workers)])
+
+
+def two_choices(keys: np.ndarray, workers: int) -> np.ndarray:
+    """Partial key grouping: each row to the less loaded of its key's two workers so far."""
+    hashes = hash_keys(keys)
+    first, second = jump(hashes, workers), jump(hash_keys(hashes.view(np.int64)), workers)
+    loads, chosen = [0] * workers, np.empty(len(keys), dtype=np.int64)
+    for at, (one, two) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        to = one if loads[one] <= loads[two] else two
+        loads[to] += 1
+        chosen[at] = to
+    return chosen
+
+
+def throughput() -> Rows:
+    """Rows that cost 0.5 ms each, so that workers and not Spark set the pace."""
+    spark, found = session(master="local[8,4]"), []
+    rows, batches, cost, skip = 60_000, 12, 5e-4, 7
+    count = """SELECT window.start AS s, {} symbol, count(*) AS n FROM trades
+        GROUP BY window(ts, '10 seconds'), {} symbol"""
+    for skew in (0.85, 1.0):
+        rng, parts = np.random.default_rng(1), parts_for(WORKERS)
+
+        def made(at: int, rng: Any = rng, skew: float = skew, parts: Any = parts) -> pa.Table:
+            hot = zipf(rng, skew, 10_000, rows)
+            table = trades(rng, BEGIN + at * 10 * SECOND, 10 * SECOND, hot)
+            table = table.append_column("even", pa.array(parts[np.arange(rows) % WORKERS]))
+            return table.append_column("pkg", pa.array(parts[two_choices(hot, WORKERS)]))
+
+        with folder() as where:
+            write(where / "trades", (made(at) for at in range(batches)))
+            row: dict[str, Any] = {"skew": skew}
+            for name, key, config in (
+                ("hash", "symbol", Balancing.off()),
+                ("balanced", "symbol", Balancing()),
+                ("pkg", "pkg", Balancing.off()),
+                ("ideal", "even", Balancing.off()),
+            ):
+                extra = "" if key == "symbol" else f"{key},"
+                snapshots = play(
+                    spark,
+                    where / name,
+                    [where / "trades"],
+                    partial(host, sql=count.format(extra, extra), key=key),
+                    balancing=config,
+                    emulated_cost=cost,
+                )
+                row[name] = rows / statistics.median(s.seconds for s in snapshots[skip:])
+                row[f"{name}_uneven"] = uneven(snapshots[skip:])
+        row["balanced_of_ideal"] = row["balanced"] / row["ideal"]
+        row["gain"] = row["balanced"] / row["hash"]
+        row["gain_of_uneven"] = row["gain"] / row["hash_uneven"]
+        tell(row)
+        found.append(row)
+    spark.stop()
+    return found
+
+
+def cpu() -> Rows:
+    """A self-join whose matches keep two workers on two cores busy."""
+    spark, rows, batches, skip = session(), 100_000, 12, 6
+    rng = np.random.default_rng(4)
+    span = 60 * SECOND
+    with folder() as where:
+        write(
+            where / "trades",
+            (
+                trades(rng, BEGIN + at * span, span, zipf(rng, 1.0, 10_000, rows))
+                for at in range(batches)
+            ),
+        )
+        row: dict[str, Any] = {}
+        for name, config in (("hash", Balancing.off()), ("balanced", Balancing())):
+            snapshots = play(
+                spark,
+                where / name,
+                [where / "trades"],
+                partial(host, sql=JOIN, key="symbol"),
+                workers=2,
+                balancing=config,
+            )
+            row[name] = rows / statistics.median(s.seconds for s in snapshots[skip:])
+            row[f"{name}_uneven"] = uneven(snapshots[skip:])
+    row["gain"] = row["balanced"] / row["hash"]
+    row["gain_of_uneven"] = row["gain"] / row["hash_uneven"]
+    tell(row)
+    spark.stop()
+    return [row]
+
+
+def bursts() -> Rows:
+    """Ten streams, half of them bursting when the others rest; four queries over each."""
+    spark, found = session(master="local[8,4]"), []
+    streams, each, batches, period, cost, skip = 10, 4, 36, 6, 4e-4, 18
+    rng = np.random.default_rng(2)
+    with folder() as where:
+        paths = [where / f"s{at}" for at in range(streams)]
+        for at, path in enumerate(paths):
+            late = (at % 2) * period // 2
+
+            def made(batch: int, late: int = late) -> pa.Table:
+                count = 500 if (batch + late) % period < period // 2 else 100
+                return trades(rng, BEGIN + batch * SECOND, SECOND, np.zeros(count, dtype=int))
+
+            write(path, (made(batch) for batch in range(batches)))
+        names = [f"q{at}" for at in range(streams * each)]
+        order = rng.permutation(len(names))
+        reads = {names[at]: paths[at // each].name for at in order}
+        series = LoadSeries(tuple(reads), np.ones((len(names), 1)), np.ones(len(names), dtype=bool))
+        largest = operators.plan(
+            "llf-glb",
+            operators.OperatorSnapshot(series, WORKERS),
+            operators.OperatorConfig(capacity=10.0),
+            np.random.default_rng(0),
+        ).placement
+        fixed = dict(zip(reads, largest.tolist(), strict=True))
+        connected = replace(Balancing.off(), queries="leastcost")
+        sides: dict[str, dict[str, Any]] = {}
+        for name, config, placement in (
+            ("largest load first", Balancing.off(), fixed),
+            ("connected", connected, {}),
+            ("balanced", Balancing(), {}),
+        ):
+
+            def declare(flow: Flow, placement: dict[str, int] = placement) -> None:
+                for query, stream in reads.items():
+                    sql = f"SELECT ts, qty FROM {stream} WHERE qty > 90"
+                    flow.query(query, sql, worker=placement.get(query))
+
+            snapshots = play(
+                spark, where / name, paths, declare, balancing=config, emulated_cost=cost
+            )[skip:]
+            sides[name] = {
+                "placement": name,
+                "max_load": float(np.mean([s.loads().max() for s in snapshots])),
+                "batch_seconds": statistics.median(s.seconds for s in snapshots),
+                "shipped_kb": np.mean([shipped_bytes(s) for s in snapshots]) / 1000,
+            }
+    for side in sides.values():
+        side["balanced_max_over_this"] = sides["balanced"]["max_load"] / side["max_load"]
+        tell(side)
+        found.append(side)
+    spark.stop()
+    return found
+
+
+def arrivals() -> Rows:
+    """Queries over one to three of 40 streams; a thousand come, then they come and go."""
+    spark = session(master="local[2,4]")
+    rng, streams, types, per_border = np.random.default_rng(3), 40, 200, 1000
+    kinds = [sorted(rng.choice(streams, rng.integers(1, 4), replace=False)) for _ in range(types)]
+
+    def text(kind: int) -> str:
+        return " UNION ALL ".join(f"SELECT ts, qty FROM s{at} WHERE qty > 98" for at in kinds[kind])
+
+    with folder() as where:
+        paths = [where / f"s{at}" for at in range(streams)]
+
+        def feed(batch: int) -> None:
+            for path in paths:
+                rows = trades(rng, BEGIN + batch * SECOND, SECOND, np.zeros(200, dtype=int))
+                path.mkdir(exist_ok=True)
+                whole = path / f".{batch}"
+                pq.write_table(rows, whole)
+                whole.rename(path / f"{batch:05d}.parquet")
+
+        feed(0)
+        flow = Flow(spark, workers=WORKERS, checkpoint=str(where / "flow"))
+        for path in paths:
+            flow.source(path.name, reading(spark, path), time="ts", watermark="0 seconds")
+        born = 0
+        for _ in range(per_border):
+            flow.query(f"q{born}", text(int(rng.integers(types))))
+            born += 1
+        run = flow.start(trigger="0 seconds", balancing=Balancing(promote=False))
+        try:
+            for batch in range(1, 9):
+                if born < 5000:
+                    for _ in range(per_border):
+                        run.submit(f"q{born}", text(int(rng.integers(types))))
+                        born += 1
+                for name in rng.choice(sorted(run.queries), 100, replace=False):
+                    run.cancel(str(name))
+                feed(batch)
+                _settled(run, batch)
+        finally:
+            run.stop()
+        last = [s for s in run.snapshots if s.shipped][-3:]
+    hosted = np.bincount(list(last[-1].plan.placement.values()), minlength=WORKERS)
+    row = {
+        "queries": int(hosted.sum()),
+        "submitted": born,
+        "shipped_over_round_robin": sum(map(shipped_bytes, last))
+        / sum(map(round_robin_bytes, last)),
+        "queries_max": int(hosted.max()),
+        "queries_bound": float(1.05 * hosted.mean() + 10),
+        "load_uneven": imbalance(np.sum([s.loads() for s in last], axis=0)),
+        "batch_seconds": statistics.median(s.seconds for s in last),
+    }
+    tell(row)
+    spark.stop()
+    return [row]
+
+
+def _settled(run: Run, batch: int) -> None:
+    """Wait until the files of a round have been read and nothing more is due."""
+    while run.is_active:
+        rows = sum(q.rows_in.sum() for s in run.snapshots for q in s.queries.values())
+        if rows and len([s for s in run.snapshots if s.shipped]) > batch and not run.restless:
+            return
+        time.sleep(0.2)
+    raise RuntimeError("the run has ended")
+
+
+if __name__ == "__main__":
+    main({f.__name__: f for f in (spread, throughput, cpu, bursts, arrivals)})
