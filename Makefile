@@ -42,6 +42,7 @@ bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.keys
 	$(BIN)/python -m benchmarks.queries
 	$(BIN)/python -m benchmarks.operators
+	$(BIN)/python -m benchmarks.joint
 	$(BIN)/python -m benchmarks.sql
 	$(BIN)/python -m benchmarks.runtime
 	$(BIN)/python -m benchmarks.balancing
