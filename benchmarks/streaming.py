@@ -193,6 +193,6 @@ def _drained(spark: SparkSession) -> None:
 
 
 def shuffled_bytes(store: Any) -> int:
-    """Add up what all stages so far have written for a shuffle."""
-    stages = store.stageList(None, False, False, [], None)
-    return sum(stages.apply(at).shuffleWriteBytes() for at in range(stages.size()))
+    """Add up what all executors have written for shuffles."""
+    executors = store.executorList(False)
+    return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))

@@ -162,20 +162,20 @@ def test_queries_come_and_go_while_it_runs(play: Play) -> None:
     flow.subscribe("limit", {"subscription": "all a", "symbol": "a"})
     run = flow.start(trigger="100 milliseconds")
     try:
-        _until(lambda: run.watermarks.get("trades") is not None, run)
+        until(lambda: run.watermarks.get("trades") is not None, run)
         with pytest.raises(InputError, match="in use by another run"):
             play.flow().start()
         run.submit("cheap", "SELECT ts, symbol FROM trades WHERE price <= 50", key="symbol")
         run.subscribe("limit", [{"subscription": "all b", "symbol": "b"}])
         run.submit("bad", "SELECT ts, CAST(symbol AS INT) AS x FROM trades", worker=1)
         run.cancel("dear")
-        _until(lambda: "cheap" in run.queries and "dear" not in run.queries, run)
+        until(lambda: "cheap" in run.queries and "dear" not in run.queries, run)
         table = RoutingTable.of(hash_keys(pa.array(["a", "b"])), [0, 0])
         run.apply(Plan(2, {"limit": 1}, {"cheap": table}))
-        _until(lambda: run.plan.placement["limit"] == 1 and len(run.plan.tables["cheap"]) == 2, run)
+        until(lambda: run.plan.placement["limit"] == 1 and len(run.plan.tables["cheap"]) == 2, run)
         more = trades(np.random.default_rng(2), 40)
         write_batches(play.folder / "trades", [more], first=1)
-        _until(lambda: run.results("cheap").count() > 0 and "bad" in run.quarantined, run)
+        until(lambda: run.results("cheap").count() > 0 and "bad" in run.quarantined, run)
     finally:
         run.stop()
     rows = more.to_pylist()
@@ -205,15 +205,15 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
     def move(owner: int) -> None:
         table = RoutingTable.of(hashes, [owner] * len(hashes))
         run.apply(Plan(2, {"total": owner}, {"counts": table, "later": table}))
-        _until(lambda: run.plan.placement["total"] == owner, run)
+        until(lambda: run.plan.placement["total"] == owner, run)
         given.append(shifted(trades(np.random.default_rng(owner), 15), 100 * len(given)))
         write_batches(play.folder / "trades", given[-1:], first=len(given) - 1)
-        _until(lambda: run.results("total").count() == len(given), run)
+        until(lambda: run.results("total").count() == len(given), run)
 
     try:
-        _until(lambda: run.results("total").count() == 1, run)
+        until(lambda: run.results("total").count() == 1, run)
         run.submit_operator("later", Counter, ["trades"], key="symbol")
-        _until(lambda: "later" in run.queries, run)
+        until(lambda: "later" in run.queries, run)
         for owner in (1, 0, 1):
             move(owner)
     finally:
@@ -226,7 +226,7 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
         assert last == {(symbol, symbols.count(symbol)): 1 for symbol in set(symbols)}, name
 
 
-def _until(done: Callable[[], bool], run: evenflow.Run, seconds: float = 120) -> None:
+def until(done: Callable[[], bool], run: evenflow.Run, seconds: float = 120) -> None:
     """Wait on what is committed, never on the clock alone."""
     end = time.monotonic() + seconds
     while not done():

@@ -170,6 +170,16 @@ class Driver:
             coming = self._coming()
         return coming.registry, border.settle(coming.plan, coming.registry, self.arrive)
 
+    def hosted(self) -> Registry:
+        """Return what will be hosted after the next border."""
+        with self._lock:
+            return self._coming().registry
+
+    def with_ask(self, ask: Ask) -> Registry:
+        """Return what would be hosted with one more ask taken in, or refuse that."""
+        with self._lock:
+            return self._coming().after(ask).registry
+
     def _coming(self) -> Upcoming:
         return self._upcoming or self._standing(self.head())
 

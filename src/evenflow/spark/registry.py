@@ -48,6 +48,7 @@ class Hosted:
 
     `keys` says by which columns the rows of each stream are split over the workers;
     None is a whole query, which lives on one worker. `inferred` is the key it could have.
+    `reads` are the columns that it needs of each stream.
     `pin` is the worker that a whole query must run on, if there is one.
     """
 
@@ -65,6 +66,7 @@ class Hosted:
     pin: int | None = None
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
+    reads: Keys = field(default_factory=dict)
 
     @property
     def pinned(self) -> bool:
@@ -113,6 +115,12 @@ class Registry:
         """Return the queries that read a stream, by name."""
         found = (query for query in self.queries.values() if stream in query.streams)
         return sorted(found, key=lambda query: query.name)
+
+    def columns(self, stream: str) -> tuple[str, ...]:
+        """Return the columns of a stream that its queries need, and its time, in its own order."""
+        spec = self.streams[stream]
+        wanted = {spec.time}.union(*(query.reads[stream] for query in self.readers(stream)))
+        return tuple(column for column in spec.schema.names if column in wanted)
 
     def to_record(self) -> dict[str, Any]:
         """Return a JSON value."""
@@ -167,6 +175,7 @@ def query_record(query: Hosted) -> dict[str, Any]:
         "pin": query.pin,
         "parameters": None if query.parameters is None else _text(query.parameters),
         "subscription_key": query.subscription_key,
+        "reads": _lists(query.reads),
     }
 
 
@@ -188,6 +197,7 @@ def query_of(record: Any) -> Hosted:
         pin=record["pin"],
         parameters=None if parameters is None else _schema(parameters),
         subscription_key=None if by is None else tuple(by),
+        reads=_tuples(record["reads"]) or {},
     )
 
 

@@ -18,6 +18,7 @@ from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.model.arrays import Workers
 from evenflow.spark.bundle import Ref, pack
 from evenflow.spark.ledger import Entry, Ledger
+from evenflow.spark.projecting import narrow, whole_rows
 from evenflow.spark.registry import Hosted, Registry, StreamSpec
 from evenflow.store import Store
 
@@ -132,13 +133,14 @@ def route_source(
     entry = ledger.entry(batch)
     registry = ledger.registry(entry.registry)
     need = demand(registry, ledger.plan(entry.plan), entry, stream)
-    spec = registry.streams[stream]
+    spec, columns = registry.streams[stream], registry.columns(stream)
     for chunk in _chunks(batches):
         if not (need.whole or need.splits):
             continue
-        good, poison = set_aside(chunk.cast(spec.schema), spec)
+        good, poison = set_aside(chunk, spec)
         if poison.num_rows:
-            yield _envelope([0], POISON, stream, pack(poison))
+            yield _envelope([0], POISON, stream, pack(whole_rows(poison, spec.schema)))
+        good = narrow(good, spec.schema, columns)
         if need.whole and good.num_rows:
             yield _to_all(ledger.store, sorted(need.whole), stream, pack(good), batch)
         for slot, share in deal(good, need):

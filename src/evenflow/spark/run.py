@@ -21,7 +21,8 @@ from evenflow.spark.batch import Batch
 from evenflow.spark.driver import Driver
 from evenflow.spark.measuring import Measuring
 from evenflow.spark.progress import query_name
-from evenflow.spark.registry import Hosted, StreamSpec, listed
+from evenflow.spark.projecting import Projection, covers, projected, projection
+from evenflow.spark.registry import Hosted, Registry, StreamSpec, listed
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
 from evenflow.spark.submission import Submission
@@ -61,12 +62,17 @@ class Run(declaring.Declares):
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._stopped = threading.Event()
+        self._trigger: str | None = None
+        self._projection: Projection = {}
+        # Held while Spark's query is started, stopped or replaced.
+        self._replacing = threading.RLock()
 
     # Beginning and ending
 
     def begin(self, trigger: str | None) -> None:
         """Start Spark's query: every `trigger`, or once over all that is there."""
-        self._query = self._start(trigger)
+        self._trigger = trigger
+        self._query = self._start()
         if trigger is None:
             self._thread = threading.Thread(target=self._drain, name="evenflow-drain", daemon=True)
             self._thread.start()
@@ -75,31 +81,50 @@ class Run(declaring.Declares):
         """Go on until nothing is due: Spark fixes the ends of all sources at its start."""
         begun = -1
         try:
-            while self._query is not None:
-                self._query.awaitTermination()
-                head = self._driver.head().batch
-                if self._stopped.is_set() or head == begun or not self._driver.restless():
-                    return
-                begun, self._query = head, self._start(None)
+            while (query := self._query) is not None:
+                query.awaitTermination()
+                with self._replacing:
+                    if self._query is not query:
+                        continue
+                    head = self._driver.head().batch
+                    if self._stopped.is_set() or head == begun or not self._driver.restless():
+                        return
+                    begun, self._query = head, self._start()
         except BaseException as error:  # handed to await_termination
             self._error = error
         finally:
             self._driver.close()
 
-    def _start(self, trigger: str | None) -> "StreamingQuery":
+    def _start(self, *coming: Registry) -> "StreamingQuery":
+        """Start Spark's query over the columns that are needed now, or will be."""
+        head = self._driver.ledger.registry(self._driver.head().registry)
+        registries = [head, self._driver.upcoming()[0], *coming]
+        self._projection = projection(registries, sorted(self._sources))
         with _settings(self._spark):
             writer = (
-                self._frame()
+                self._frame(head)
                 .writeStream.foreachBatch(self._commit)
                 .option("checkpointLocation", f"{self._driver.store.uri}/spark")
                 .queryName(query_name(self._driver.store))
                 .outputMode("append")
             )
-            if trigger is None:
+            if self._trigger is None:
                 return writer.trigger(availableNow=True).start()
-            return writer.trigger(processingTime=trigger).start()
+            return writer.trigger(processingTime=self._trigger).start()
 
-    def _frame(self) -> "DataFrame":
+    def _widen(self, registry: Registry) -> None:
+        """See that the sources bring what a registry needs, before a batch may ask for it.
+
+        Spark's query is replaced at a border, if need be: the batch under way is given up, and
+        replayed with more columns.
+        """
+        wanted = projection([registry], list(self._sources))
+        if covers(self._projection, wanted) or self._query is None or not self.is_active:
+            return
+        self._query.stop()
+        self._query = self._start(registry)
+
+    def _frame(self, head: Registry) -> "DataFrame":
         """Plan it: sources and exchange, routed, one partition a worker, one report a worker."""
         root = self._driver.store.uri
         home = Home(root, self._driver.identity)
@@ -107,7 +132,9 @@ class Run(declaring.Declares):
         pulse = self._spark.readStream.text(f"{root}/pulse")
         envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
         for name in sorted(self._sources):
-            routed = self._sources[name].mapInArrow(RouteSource(home, name), ENVELOPE)
+            time = head.streams[name].time
+            source = projected(self._sources[name], self._projection[name], time)
+            routed = source.mapInArrow(RouteSource(home, name), ENVELOPE)
             envelopes = envelopes.union(routed)
         dealt = envelopes.repartitionById(self._driver.workers, F.col("slot"))
         return dealt.mapInArrow(Work(home, self._runtime, self._measuring), REPORT)
@@ -124,11 +151,14 @@ class Run(declaring.Declares):
             if self._error is not None:
                 raise self._error
             return not self._thread.is_alive()
-        if self._query is None:
-            return True
-        if timeout is not None:
-            return bool(self._query.awaitTermination(int(timeout)))
-        self._query.awaitTermination()
+        until = None if timeout is None else time.monotonic() + timeout
+        while (query := self._query) is not None:
+            left = None if until is None else max(1, int(until - time.monotonic()))
+            if query.awaitTermination(left) is False:
+                return False
+            with self._replacing:  # it may have been replaced by a wider one
+                if self._query is query:
+                    break
         return True
 
     def finish(self, timeout: float = 60.0) -> None:
@@ -147,9 +177,10 @@ class Run(declaring.Declares):
 
     def stop(self) -> None:
         """End after the batch under way is given up; the next start replays it."""
-        self._stopped.set()
-        if self._query is not None:
-            self._query.stop()
+        with self._replacing:
+            self._stopped.set()
+            if self._query is not None:
+                self._query.stop()
         if self._thread is not None:
             self._thread.join()
         self._driver.close()
@@ -169,10 +200,12 @@ class Run(declaring.Declares):
     subscribe = declaring.subscribe
 
     def _declared(self) -> Mapping[str, Hosted]:
-        return self._driver.upcoming()[0].queries
+        return self._driver.hosted().queries
 
     def _submit(self, submission: Submission) -> Hosted:
-        return self._driver.ask(submission).queries[submission.name]
+        with self._replacing:
+            self._widen(self._driver.with_ask(submission))
+            return self._driver.ask(submission).queries[submission.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
         self._driver.subscribe(name, rows, begin=True)

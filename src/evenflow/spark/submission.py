@@ -67,6 +67,7 @@ class Submission:
             pin=self.worker,
             parameters=program.parameters,
             subscription_key=program.subscription_key if self.key is not None else None,
+            reads=program.reads,
         )
 
     def _stream(self, program: Compiled) -> StreamSpec:

@@ -21,13 +21,17 @@ MAX_INPUTS = 64
 
 @dataclass
 class Compiler:
-    """Compile the parts of one query; `parameters` are those of a template."""
+    """Compile the parts of one query; `parameters` are those of a template.
+
+    `reads` gathers the columns of each stream that the query names anywhere.
+    """
 
     catalog: Catalog
     parameters: Parameters | None = None
     ids: "count[int]" = field(default_factory=count)
     known: dict[tuple[int, bool], tuple[Node, int]] = field(default_factory=dict)
     inputs: int = 0
+    reads: dict[str, set[str]] = field(default_factory=dict)
 
     def query(self, node: Ast, ctes: Ctes, strict: bool) -> Node:
         """Compile a query or a subquery; a WITH query that is read twice is computed once."""
@@ -72,6 +76,14 @@ class Compiler:
 
     def _select(self, select: Ast, ctes: Ctes, strict: bool) -> Node:
         source = From.read(self, select, ctes, strict)
+        made = self._selected(select, source)
+        for item in source.inputs:
+            if isinstance(item.feed, str):
+                named = {column for alias, column in source.named if alias == item.alias}
+                self.reads.setdefault(item.feed, set()).update(named)
+        return made
+
+    def _selected(self, select: Ast, source: From) -> Node:
         translate = source.translate
         where = [translate.boolean(node) for node in source.conjuncts]
         expressions = _expand(select, source)

@@ -5,7 +5,7 @@ or in `functions` knows is refused. Nothing of the user's text is passed on unre
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
@@ -44,11 +44,15 @@ def output_name(node: Ast) -> str:
 
 @dataclass(frozen=True)
 class Translator:
-    """Translate expressions over the given inputs; `hook` may answer for a node first."""
+    """Translate expressions over the given inputs; `hook` may answer for a node first.
+
+    `named` gathers every column that was looked up, as (input, column).
+    """
 
     inputs: Mapping[str, Relation]
     hook: Hook | None = None
     parameters: "Parameters | None" = None
+    named: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, node: Ast) -> Typed:
         """Translate one expression."""
@@ -142,6 +146,7 @@ class Translator:
         entry = self.inputs[alias].find(name)
         assert entry is not None  # noqa: S101 - callers looked it up
         column = (alias, entry.name)
+        self.named.add(column)
         return Typed(
             f"{types.name(alias)}.{types.name(entry.name)}",
             entry.type,

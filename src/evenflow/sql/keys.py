@@ -97,10 +97,10 @@ class Classes:
         return found
 
 
-def infer(root: Node, catalog: Catalog) -> Key | None:
+def infer(root: Node, catalog: Catalog, reads: Mapping[str, set[str]]) -> Key | None:
     """Find the key with the most columns, or None if the query cannot be split."""
     if _is_free(root):
-        return _any_columns(root, catalog)
+        return _any_columns(root, catalog, reads)
     found = [{p: names[0] for p, names in carried.items()} for carried in _usable(root, catalog)]
     found = [names for names in found if _hash_alike(catalog, names)]
     if not found:
@@ -109,7 +109,7 @@ def infer(root: Node, catalog: Catalog) -> Key | None:
     return {s: tuple(names[s] for names in found) for s in streams}
 
 
-def check(root: Node, catalog: Catalog, key: Key) -> Key:
+def check(root: Node, catalog: Catalog, key: Key, reads: Mapping[str, set[str]]) -> Key:
     """Refuse a key that would part rows which belong together."""
     for stream in _streams(root):
         if not key.get(stream):
@@ -128,7 +128,7 @@ def check(root: Node, catalog: Catalog, key: Key) -> Key:
         chosen = {stream: columns[at] for stream, columns in key.items()}
         if _carrier(root, catalog, chosen) is None:
             names = " and ".join(f"{s}.{c}" for s, c in chosen.items())
-            best = infer(root, catalog)
+            best = infer(root, catalog, reads)
             instead = f"split it by {dict(best)}" if best else "leave the key out (one worker)"
             raise InputError(
                 f"{names} cannot be the key: rows that differ in it are joined or grouped "
@@ -219,11 +219,11 @@ def _hash_alike(catalog: Catalog, chosen: Mapping[Place, str] | Mapping[str, str
     )
 
 
-def _any_columns(root: Node, catalog: Catalog) -> Key:
-    """Split a query without state by all plain columns of its streams, which spreads it evenly."""
-    return {
-        stream: tuple(
-            f.name for f in catalog.streams[stream].schema if not pa.types.is_nested(f.type)
-        )
-        for stream in _streams(root)
-    }
+def _any_columns(root: Node, catalog: Catalog, reads: Mapping[str, set[str]]) -> Key:
+    """Split a query without state by its time and all plain columns it reads: evenly."""
+    found = {}
+    for stream in _streams(root):
+        known = catalog.streams[stream]
+        plain = [f.name for f in known.schema if not pa.types.is_nested(f.type)]
+        found[stream] = tuple(c for c in plain if c == known.time or c in reads[stream])
+    return found

@@ -53,6 +53,7 @@ class OperatorProgram:
     streams: tuple[str, ...]
     key: Mapping[str, tuple[str, ...]] | None
     times: Mapping[str, str]
+    reads: Mapping[str, tuple[str, ...]]
     sql: str = ""
     kind: str = "python"
     tables: tuple[str, ...] = ()
@@ -111,7 +112,8 @@ def compile_operator(
     if operator.time is not None and operator.time not in operator.schema.names:
         raise InputError(f"operator {name!r}: its time {operator.time!r} is no result column")
     times = {stream: catalog.streams[stream].time for stream in given}
-    return OperatorProgram(name, operator, given, split, times)
+    reads = {stream: tuple(catalog.streams[stream].schema.names) for stream in given}
+    return OperatorProgram(name, operator, given, split, times, reads)
 
 
 class OperatorTask(Task):

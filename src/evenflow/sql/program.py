@@ -27,6 +27,7 @@ class Program:
     `time` is the event-time column of the result, if it has one; rows still to come have
     `time >= watermark - lag_us`, so as a derived stream its watermark is the query's minus that.
     `key` is the key that was given, or else the one inferred; None if the query cannot be split.
+    `reads` are the columns that must be given of each stream: what is named, the time and the key.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Program:
     time: str | None
     lag_us: int
     key: Mapping[str, tuple[str, ...]] | None
+    reads: Mapping[str, tuple[str, ...]]
     root: Node
     times: Mapping[str, str]
     store_keys: Mapping[tuple[int, str], tuple[str, ...]]
@@ -74,7 +76,7 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: Key | None = None)
     try:
         compiler = Compiler(catalog)
         root = compiler.query(parse(sql), {}, strict=False)
-        return describe(name, sql, catalog, root, key)
+        return describe(name, sql, catalog, root, key, compiler.reads)
     except InputError as error:
         raise InputError(f"query {name!r}: {error}") from None
     except RecursionError:
@@ -96,11 +98,12 @@ def compile_template(name: str, sql: str, catalog: Catalog, key: Key | None = No
             raise InputError("a template needs parameters with names, such as :symbol")
         if "subscription" in parameters:
             raise InputError(":subscription is the name of the subscription itself; rename it")
-        root = Compiler(catalog, parameters).query(root_ast, {}, strict=False)
+        compiler = Compiler(catalog, parameters)
+        root = compiler.query(root_ast, {}, strict=False)
         unused = [n for n, kind in parameters.items() if kind is None]
         if unused:
             raise InputError(f"the type of :{unused[0]} is not known; compare it with a column")
-        made = describe(name, sql, catalog, root, key)
+        made = describe(name, sql, catalog, root, key, compiler.reads)
     except InputError as error:
         raise InputError(f"template {name!r}: {error}") from None
     except RecursionError:
@@ -109,7 +112,14 @@ def compile_template(name: str, sql: str, catalog: Catalog, key: Key | None = No
     return replace(made, kind="template", parameters=schema)
 
 
-def describe(name: str, sql: str, catalog: Catalog, root: Node, key: object | None) -> Program:
+def describe(
+    name: str,
+    sql: str,
+    catalog: Catalog,
+    root: Node,
+    key: object | None,
+    reads: Mapping[str, set[str]],
+) -> Program:
     """Gather what others need to know of a compiled tree."""
     nodes = walk(root)
     blocks = [node for node in nodes if isinstance(node, Block)]
@@ -118,9 +128,9 @@ def describe(name: str, sql: str, catalog: Catalog, root: Node, key: object | No
     tables = tuple(
         dict.fromkeys(r.table for b in blocks for r in b.references if r.table in catalog.tables)
     )
-    split = keys.infer(root, catalog)
+    split = keys.infer(root, catalog, reads)
     if key is not None:
-        split = keys.check(root, catalog, keys.normal(key, streams))
+        split = keys.check(root, catalog, keys.normal(key, streams), reads)
     timed = [f for f in root.relation.fields if f.time and f.type in (TIMESTAMP, TIMESTAMP_NTZ)]
     lag = 0
     if timed and timed[0].time is not None:
@@ -135,10 +145,23 @@ def describe(name: str, sql: str, catalog: Catalog, root: Node, key: object | No
         timed[0].name if timed else None,
         lag,
         split,
+        _reads(reads, catalog, split or {}),
         root,
         {stream: catalog.streams[stream].time for stream in streams},
         keys.store_keys(root, catalog, split),
     )
+
+
+def _reads(
+    named: Mapping[str, set[str]], catalog: Catalog, split: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """List what must be given of each stream, in the stream's own order."""
+    found = {}
+    for stream, columns in named.items():
+        wanted = {*columns, catalog.streams[stream].time, *split.get(stream, ())}
+        schema = catalog.streams[stream].schema
+        found[stream] = tuple(column for column in schema.names if column in wanted)
+    return found
 
 
 def _kind(nodes: list[Node], blocks: list[Block]) -> str:

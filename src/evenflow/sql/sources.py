@@ -1,7 +1,7 @@
 """The FROM clause: names become streams, tables and subqueries, joins become conditions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -28,6 +28,7 @@ class From:
     relations: dict[str, Relation]
     conjuncts: list[Ast]
     parameters: Parameters | None = None
+    named: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def subscribed(self) -> bool:
@@ -37,7 +38,7 @@ class From:
     @property
     def translate(self) -> Translator:
         """The translator of expressions over this FROM."""
-        return Translator(self.relations, parameters=self.parameters)
+        return Translator(self.relations, parameters=self.parameters, named=self.named)
 
     @classmethod
     def read(
