@@ -4,11 +4,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 from pyspark.sql import SparkSession
@@ -20,7 +23,7 @@ from evenflow.cli.app import app
 from evenflow.service import Server, serve
 
 ARTEFACTS = Path(__file__).parent.parent.parent / "artefacts"
-WAIT_MS = 60_000
+WAIT_MS = 180_000
 PAIRS = """SELECT a.ts, a.symbol, b.price FROM trades a JOIN trades b
 ON a.symbol = b.symbol AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL 3 SECONDS"""
 OURS = {"X-Evenflow": "1"}
@@ -50,7 +53,8 @@ class Served:
 
     def _feed(self, number: int) -> None:
         rows = trades(np.random.default_rng(number), 300)
-        write_batches(self._folder, [rows], first=number)
+        later = pc.add(rows["ts"], pa.scalar(timedelta(seconds=60 * number)))
+        write_batches(self._folder, [rows.set_column(0, "ts", later)], first=number)
 
     def close(self) -> None:
         self._stop.set()
@@ -86,6 +90,7 @@ def until(done: Callable[[], bool]) -> None:
 def shoot(page: Page) -> None:
     """Keep what the page looks like, for people to look at."""
     ARTEFACTS.mkdir(exist_ok=True)
+    page.keyboard.press("Home")
     for name, width, scheme in (
         ("light", 1440, "light"),
         ("dark", 1440, "dark"),
@@ -191,7 +196,7 @@ def test_the_api_answers_as_its_description_says(served: Served) -> None:
         ("workers/first/drain", {}, 404, "workers are numbers"),
         ("queries/nothing/pin", {}, 400, "nothing"),
         ("templates/dear/subscriptions", {"rows": [{"subscription": "s"}]}, 400, "no template"),
-        ("nowhere", {}, 404, "Not Found"),
+        ("nowhere", {}, 404, "nothing at /api/nowhere"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -9,7 +9,7 @@ export class Charts {
 
   #make(state) {
     const workers = state.summary.workers;
-    const top = (_, high) => [0, Math.max(high * 1.08, 0.02)];
+    const top = (_, high) => [0, Math.max(high * 1.08, 0.001)];
     const bound = { ...lineOf("--bad", 1.4), dash: [6, 5] };
     const lines = Array.from({ length: workers }, (_, worker) => lineOfWorker(worker));
     const from = (id, text) => (at) => {
@@ -21,7 +21,7 @@ export class Charts {
     };
     this.#of = workers;
     this.load = new Chart("c-load", [...lines, lineOf("--ink", 2), bound], {
-      value: (v) => `${Math.round(v * 100)} %`,
+      value: (v) => `${+(v * 100).toFixed(2)} %`,
       range: top,
       readout: from("r-load", (p) => {
         const most = p.loads.indexOf(Math.max(...p.loads));
@@ -34,7 +34,7 @@ export class Charts {
       readout: from("r-imbalance", (p) => `${ratio(p.imbalance)}, largest over mean`),
     });
     this.seconds = new Chart("c-seconds", [filled("--accent")], {
-      value: (v) => (v < 10 ? `${+v.toFixed(1)} s` : `${Math.round(v)} s`),
+      value: (v) => (v < 10 ? `${+v.toFixed(2)} s` : `${Math.round(v)} s`),
       range: top,
       readout: from("r-seconds", (p) => `${seconds(p.seconds)} from border to border`),
     });
