@@ -105,7 +105,10 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
 
         spark = session(master)
         try:
-            sweep(spark, work, keep)
+            try:
+                sweep(spark, work, keep)
+            finally:
+                spark.stop()  # before our last word: Spark may complain on its way out
         except KeyboardInterrupt:
             progress.stop()
             fail(
@@ -113,8 +116,6 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
                 "go on with the same command and --resume"
             )
             raise typer.Exit(130) from None
-        finally:
-            spark.stop()
     return failed
 
 
