@@ -58,7 +58,9 @@ export class Charts {
     const label = (text) => (now ? `${text}, over the last ${plural(points.length, "batch")}`.replace("batchs", "batches") : "No batch yet");
     this.load.show([x, ...workers, means, bound], marked, label(now && `Load of ${workers.length} workers, mean ${percent(mean(now))} of a core, imbalance ${ratio(now.imbalance)}`));
     this.imbalance.show([x, points.map((p) => p.imbalance), x.map(() => limit)], marked, label(now && `Imbalance ${ratio(now.imbalance)}`));
-    this.seconds.show([x, points.map((p) => p.seconds)], marked, label(now && `Batch time ${seconds(now.seconds)}`));
+    // The first batch has Spark's start in it, which would dwarf all others.
+    const lasted = points.map((p) => (p.batch === 0 && points.length > 3 ? null : p.seconds));
+    this.seconds.show([x, lasted], marked, label(now && `Batch time ${seconds(now.seconds)}`));
     this.rows.show([x, points.map((p) => p.rows_per_second)], marked, label(now && `Throughput ${count(now.rows_per_second)} rows a second`));
   }
 
