@@ -109,5 +109,5 @@ def test_points_of_other_code_are_not_finished(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Results(finished).finished(TABLE.id)
-    monkeypatch.setattr("evenflow.experiments.results.code", lambda: "other")
+    monkeypatch.setattr("evenflow.experiments.results.code", lambda _: "other")
     assert not Results(finished).finished(TABLE.id)

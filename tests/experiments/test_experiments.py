@@ -20,6 +20,7 @@ from evenflow.experiments.experiment import (
 )
 from evenflow.experiments.report import as_html, as_markdown, written
 
+PURE = [experiment for experiment in EXPERIMENTS.values() if not experiment.live]
 EACH = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.id)
 CHEAP = ("seconds", "queries", "keys", "workers")  # what makes a point dear
 SHORT = {
@@ -41,7 +42,7 @@ def some_points(experiment: Experiment) -> list[str]:
     return [name_of({**point, **short}) for point in list(by_algorithm.values())[:2]]
 
 
-@EACH
+@pytest.mark.parametrize("experiment", PURE, ids=lambda e: e.id)
 def test_some_points_are_measured_and_read(experiment: Experiment) -> None:
     measured = [measure(experiment, point) for point in some_points(experiment)]
     for outcome in measured:

@@ -90,7 +90,7 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from evenflow.cli.output import fail, quiet_stdout
-    from evenflow.spark.sweep import session, sweep
+    from evenflow.spark.sweep import sweep_with
 
     failed: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -103,12 +103,8 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
             failed.extend(outcome for outcome in outcomes if outcome.error)
             progress.update(task, advance=len(outcomes), description=outcomes[-1].experiment)
 
-        spark = session(master)
         try:
-            try:
-                sweep(spark, work, keep)
-            finally:
-                spark.stop()  # before our last word: Spark may complain on its way out
+            sweep_with(master, work, keep)
         except KeyboardInterrupt:
             progress.stop()
             fail(

@@ -12,9 +12,13 @@ from evenflow.experiments import (
     herding_theory,
     herding_week,
     mixed_beta,
+    mixed_change,
     mixed_discretise,
     mixed_fluctuation,
     mixed_keys,
+    mixed_q5,
+    mixed_real,
+    mixed_scale_out,
     mixed_skew,
     mixed_table,
     mixed_tolerance,
@@ -26,7 +30,8 @@ PARTS = (
     *(borealis_intro, borealis_static, borealis_dynamic, borealis_robust),
     *(herding_theory, herding_arrival, herding_churn, herding_rates, herding_week),
     *(mixed_skew, mixed_workers, mixed_tolerance, mixed_keys, mixed_discretise),
-    *(mixed_fluctuation, mixed_table, mixed_beta),
+    *(mixed_fluctuation, mixed_change, mixed_real, mixed_scale_out, mixed_q5),
+    *(mixed_table, mixed_beta),
 )
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.id: experiment for part in PARTS for experiment in part.EXPERIMENTS

@@ -18,6 +18,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from evenflow.experiments.play import Play
+
 Scale = Literal["small", "paper"]
 SCALES: tuple[Scale, ...] = ("small", "paper")
 Scalar = bool | int | float | str
@@ -45,8 +47,9 @@ class Experiment:
     draw     the figure; None for a table
     tables   the same as Markdown, for tables
     claims   what the paper says about it, judged by the rows
-    live     its points run streams: each needs the whole Spark session, and its `run` Spark, so
-             it is made in evenflow.spark, of points, drawing and claims that stand here
+    live     its points run streams: each needs the whole Spark session
+    play     of a live experiment, what a point runs on Spark, measured batch by batch; its `run`
+             comes from evenflow.spark.playing
     """
 
     id: str
@@ -60,6 +63,7 @@ class Experiment:
     draw: "Callable[[Rows], Figure] | None" = None
     tables: Callable[[Rows], str] | None = None
     live: bool = False
+    play: "Callable[[Point], Play] | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
     OUT/points/ID/*.parquet    finished points, one file for each chunk, renamed into place
     OUT/ID.parquet             all rows of an experiment, tidy, once its grid is complete
 
-A point that was measured by other planners or simulators than today's is measured again: every
-file names the code that made it.
+A point that was measured by other code than today's is measured again: every file names the code
+that made it. Figures and reports are no part of that: they are made anew from what is kept.
 """
 
 import fcntl
@@ -23,7 +23,9 @@ import pyarrow.parquet as pq
 from evenflow.errors import InputError
 from evenflow.experiments.experiment import Outcome
 
-MEASURED = ("model", "planning", "simulation")  # packages whose code makes the numbers
+MEASURED = ("model", "planning", "simulation", "experiments")  # whose code makes the numbers
+LIVE = ("spark", "sql")  # and, where streams are run, the runtime's
+READING = ("drawing.py", "looks.py", "measures.py", "report.py", "results.py")
 SCHEMA = pa.schema(
     {
         "experiment": pa.string(),
@@ -35,12 +37,21 @@ SCHEMA = pa.schema(
 )
 
 
+def code(experiment: str) -> str:
+    """Return a digest of the code that makes an experiment's numbers."""
+    from evenflow.experiments import EXPERIMENTS  # which imports this package's other modules
+
+    known = EXPERIMENTS.get(experiment)
+    return _digest((*MEASURED, *LIVE) if known is not None and known.live else MEASURED)
+
+
 @cache
-def code() -> str:
-    """Return a digest of the code that makes the numbers."""
+def _digest(packages: tuple[str, ...]) -> str:
     root, digest = Path(__file__).parents[1], hashlib.sha256()
-    for package in MEASURED:
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
+            if package == "experiments" and path.name in READING:
+                continue
             digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -84,7 +95,7 @@ class Results:
         found: dict[str, Outcome] = {}
         for path in self._files(experiment):
             table = self._read(path)
-            if (table.schema.metadata or {}).get(b"code", b"").decode() == code():
+            if (table.schema.metadata or {}).get(b"code", b"").decode() == code(experiment):
                 found |= {row["point"]: Outcome(**row) for row in table.to_pylist()}
         return found
 
@@ -111,7 +122,8 @@ class Results:
     def _write(self, experiment: str, table: pa.Table) -> None:
         folder = self.folder / "points" / experiment
         folder.mkdir(exist_ok=True)
-        write_table(table.replace_schema_metadata({"code": code()}), folder / f"{uuid4()}.parquet")
+        named = table.replace_schema_metadata({"code": code(experiment)})
+        write_table(named, folder / f"{uuid4()}.parquet")
 
 
 def write_table(table: pa.Table, path: Path) -> None:

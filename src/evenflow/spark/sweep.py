@@ -3,9 +3,11 @@
 Points go out in chunks, a job each and a task for each point. Twice as many points as the cluster
 has cores are under way at any time, so that no core waits for the longest point of a chunk, and
 every chunk is handed back as soon as it is done: whoever keeps it loses only what was under way.
-Points of live experiments run streams of their own: they follow one by one, on the driver.
+Points of live experiments run streams of their own: they follow one by one, on the driver, in a
+session with a task slot for each of their workers.
 """
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,7 @@ import pyarrow as pa
 from evenflow.errors import InputError
 from evenflow.experiments import EXPERIMENTS
 from evenflow.experiments.experiment import Experiment, Outcome, measure
+from evenflow.spark.playing import playable, roomy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +57,26 @@ def sweep(
     _spread(spark, [item for item in work if not find(item[0]).live], keep, find)
     for id_, point in work:
         if find(id_).live:
-            keep([measure(find(id_), point)])
+            keep([measure(playable(find(id_), spark), point)])
+
+
+def sweep_with(
+    master: str,
+    work: Sequence[Work],
+    keep: Callable[[list[Outcome]], None],
+    find: Callable[[str], Experiment] = EXPERIMENTS.__getitem__,
+) -> None:
+    """Measure all points on a master; a local one gets more task slots for live points."""
+    planned = [item for item in work if not find(item[0]).live]
+    live = [item for item in work if find(item[0]).live]
+    slots = max((int(json.loads(point).get("workers", 1)) for _, point in live), default=1)
+    for part, chosen in ((planned, master), (live, roomy(master, slots))):
+        if part:
+            spark = session(chosen)
+            try:
+                sweep(spark, part, keep, find)
+            finally:
+                spark.stop()
 
 
 def _spread(
@@ -108,6 +130,9 @@ def session(master: str) -> "SparkSession":
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
     }
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -1,0 +1,139 @@
+"""One worker more while the stream runs: figure 15 (section V), played on Spark.
+
+The word count of figure 14 runs on all workers but one until it is balanced; then the last one is
+activated. Keys whose hash is the new worker go there at once, under every planner and with none;
+planners even out the rest. PKG chooses among as many workers as there are.
+"""
+
+import statistics
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from evenflow.experiments import drawing
+from evenflow.experiments.experiment import Claim, Point, Rows, Scale
+from evenflow.experiments.looks import look
+from evenflow.experiments.measures import Spread, judged, short
+from evenflow.experiments.mixed import PAPER
+from evenflow.experiments.mixed_played import CHANGE, SEEDS, SETTLED, THROUGHPUT, common, live
+from evenflow.experiments.mixed_real import words
+from evenflow.experiments.play import Play, balancing_of, counting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ALGORITHMS = ("mixed", "readj", "pkg", "cover")
+THETA = 0.1
+
+
+def _points(scale: Scale) -> list[Point]:
+    size = common(scale, theta=THETA, activate=CHANGE[scale] - 1)
+    return [{**size, "algorithm": name, "seed": s} for name in ALGORITHMS for s in SEEDS[scale]]
+
+
+def _play(point: Point) -> Play:
+    workers, at = int(point["workers"]), int(point["activate"])
+    made = words(point, 2 * int(point["change"]))
+    streams, queries = counting("words", "word", made, point, old=workers - 1)
+    config, cost = balancing_of(point), float(point["cost"])
+    return Play(streams, queries, workers, config, cost, active=workers - 1, activate=at)
+
+
+def _draw(rows: Rows) -> "Figure":
+    figure, axes = drawing.panels(2)
+    rates = [row["rows"] / row["seconds"] for row in rows.to_pylist()]
+    shown = rows.append_column("throughput", pa.array(rates))
+    for panel, y, label in (
+        (axes[0], "throughput", THROUGHPUT),
+        (axes[1], "max_over_mean", "fullest worker (means of those in use)"),
+    ):
+        drawing.lines(panel, shown, "batch", y, ALGORITHMS)
+        panel.axvline(rows["activate"][0].as_py() + 0.5, color="black", linestyle=":", linewidth=1)
+        panel.set(xlabel="batch (dotted: one worker more)", ylabel=label)
+        drawing.floor(panel, 1 if y == "max_over_mean" else 0)
+    drawing.legend(figure, axes)
+    return figure
+
+
+def _rate(rows: list[dict[str, float]]) -> float:
+    return sum(row["rows"] for row in rows) / sum(row["seconds"] for row in rows)
+
+
+def _runs(rows: Rows, name: str) -> list[list[dict[str, float]]]:
+    """Return the batches of each seed."""
+    mine = [row for row in rows.to_pylist() if row["algorithm"] == name]
+    seeds = sorted({row["seed"] for row in mine})
+    return [[row for row in mine if row["seed"] == seed] for seed in seeds]
+
+
+def _even_after(run: list[dict[str, float]]) -> int | None:
+    """Count the batches from the new worker on until the fullest is within the tolerance."""
+    later = [row for row in run if row["batch"] > row["activate"]]
+    return next(
+        (
+            at
+            for at, row in enumerate(later, 1)
+            if row["active"] == row["workers"] and row["max_over_mean"] <= 1 + THETA
+        ),
+        None,
+    )
+
+
+def _claims(rows: Rows) -> list[Claim]:
+    gain, after, wait = {}, {}, {}
+    for name in ALGORITHMS:
+        runs = _runs(rows, name)
+        settled = [_rate(run[-SETTLED:]) for run in runs]
+        first = [_rate([r for r in run if r["batch"] <= r["activate"]][-SETTLED:]) for run in runs]
+        gain[name] = Spread(tuple(a / b for a, b in zip(settled, first, strict=True)))
+        after[name] = Spread(tuple(settled))
+        found = [_even_after(run) for run in runs]
+        known = [batches for batches in found if batches is not None]
+        wait[name] = statistics.fmean(known) if len(known) == len(found) else None
+    workers = int(rows["workers"][0].as_py())
+
+    def told(name: str) -> str:
+        batches = wait[name]
+        return f"{look(name).label} {'never' if batches is None else short(batches)}"
+
+    slow = wait["readj"] if wait["readj"] is not None else float("inf")
+    return [
+        judged(
+            "Mixed puts a worker more to use: throughput follows",
+            f"last batches with {workers} over those with {workers - 1} workers, "
+            f"{short(workers / (workers - 1))} being all there is to gain: "
+            + ", ".join(f"{look(name).label} {gain[name]}" for name in ALGORITHMS),
+            gain["mixed"].mean >= 1 + 0.5 / (workers - 1),
+            "What a batch costs besides its rows does not shrink, and other words are said in "
+            "other batches.",
+        ),
+        judged(
+            "Mixed balances the workers again much sooner than Readj",
+            f"batches until the fullest is within {THETA:g} of the mean: "
+            + ", ".join(told(name) for name in ALGORITHMS),
+            wait["mixed"] is not None and wait["mixed"] < slow,
+            "Readj with the best of its thresholds and swaps found by binary search plans within "
+            "the same border.",
+        ),
+        judged(
+            "PKG has a lower throughput than Mixed",
+            f"Mixed over PKG {short(after['mixed'].mean / after['pkg'].mean)}, cover over Mixed "
+            f"{short(after['cover'].mean / after['mixed'].mean)}, in the last batches",
+            after["mixed"].mean > 1.02 * after["pkg"].mean,
+        ),
+    ]
+
+
+EXPERIMENTS = (
+    live(
+        id="mixed-fig15",
+        paper=PAPER,
+        title="Scale-out, live",
+        shows="rows a second on Spark, batch by batch, when a worker is added",
+        cost="50 s on 2 cores",
+        points=_points,
+        play=_play,
+        draw=_draw,
+        claims=_claims,
+    ),
+)

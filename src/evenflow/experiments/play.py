@@ -1,0 +1,129 @@
+"""What a live experiment plays on Spark: streams cut into batches, queries, and how it is balanced.
+
+Every row costs a query the same emulated time, which workers sleep side by side: so workers set the
+pace, as on a cluster, and a batch takes as long as its fullest worker. What Spark needs for a batch
+comes on top for all alike.
+
+Hash, ideal and PKG are keys of their own, nothing moves:
+- ideal deals rows out in turn, whatever their key;
+- PKG sends each row to the less loaded of two workers of its key, and a second query brings the
+  partial results together, at the same cost a row: without it no count would be whole.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.errors import InputError
+from evenflow.experiments.experiment import Point, Row
+from evenflow.jit import kernel
+from evenflow.model import hash_keys, jump
+from evenflow.model.arrays import Indices, Workers
+from evenflow.planning.joint import Balancing
+
+FIXED = ("hash", "pkg", "ideal")
+PART = "part"
+COUNT = """SELECT window.start AS start, {part}{key}, count(*) AS n FROM {stream}
+    GROUP BY window(ts, '10 seconds'), {part}{key}"""
+MERGE = """SELECT window.start AS s, {key}, sum(n) AS n FROM counts
+    GROUP BY window(start, '10 seconds'), {key}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query: keyed over all workers, or whole; `publish` makes a stream of its results."""
+
+    name: str
+    sql: str
+    key: str | None = None
+    publish: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Play:
+    """A flow over bounded streams.
+
+    streams   stream -> its batches; all streams have equally many
+    cost      seconds that a row takes a query
+    active    workers in use at first
+    activate  batch after which all workers are in use; None: they are from the start
+    """
+
+    streams: Mapping[str, Sequence[pa.Table]]
+    queries: tuple[Asked, ...]
+    workers: int
+    balancing: Balancing
+    cost: float
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    active: int | None = None
+    activate: int | None = None
+
+
+def unplayed(point: Point) -> list[Row]:
+    """Stand in for a live experiment's run: `evenflow.spark.playing` plays it instead."""
+    raise InputError(f"a live experiment needs Spark to play {dict(point)}")
+
+
+def balancing_of(point: Point) -> Balancing:
+    """Balance keys by the point's planner and tolerance, and nothing else; else the defaults."""
+    name, off = str(point["algorithm"]), Balancing.off()
+    if name in FIXED:
+        return off
+    return replace(off, keys=name, max_imbalance=float(point["theta"]))
+
+
+def counting(
+    stream: str, key: str, batches: Sequence[pa.Table], point: Point, old: int | None = None
+) -> tuple[dict[str, Sequence[pa.Table]], tuple[Asked, ...]]:
+    """Return a windowed count of a key under the point's algorithm, and the stream it needs.
+
+    `old` is the number of workers in the batches before the point's `activate`.
+    """
+    name, workers = str(point["algorithm"]), int(point["workers"])
+    if name not in ("pkg", "ideal"):
+        return {stream: batches}, (
+            Asked("counts", COUNT.format(part="", key=key, stream=stream), key),
+        )
+    sql = COUNT.format(part=f"{PART}, ", key=key, stream=stream)
+    counts = Asked("counts", sql, PART, publish=True)
+    merge = MERGE.format(key=key)
+    numbers = parts_for(workers)
+    dealt = []
+    for at, rows in enumerate(batches):
+        used = old if old is not None and at <= int(point["activate"]) else workers
+        turns = np.arange(len(rows)) % used
+        chosen = turns if name == "ideal" else two_choices(rows[key], used)
+        dealt.append(rows.append_column(PART, pa.array(numbers[chosen])))
+    if name == "ideal":
+        return {stream: dealt}, (replace(counts, publish=False),)
+    return {stream: dealt}, (counts, Asked("merged", merge, key))
+
+
+def parts_for(workers: int) -> Indices:
+    """Return a number for each worker that the hash sends there.
+
+    >>> jump(hash_keys(parts_for(3)), 3).tolist()
+    [0, 1, 2]
+    """
+    numbers = np.arange(100 * workers)
+    homes = jump(hash_keys(numbers), workers)
+    return np.array([numbers[homes == worker][0] for worker in range(workers)])
+
+
+def two_choices(keys: pa.ChunkedArray, workers: int) -> Indices:
+    """Send each row to the one of its key's two workers that had fewer rows so far."""
+    hashes = hash_keys(keys)
+    second = jump(hash_keys(hashes.view(np.int64)), workers)
+    return _less_loaded(jump(hashes, workers), second, workers)
+
+
+@kernel
+def _less_loaded(first: Workers, second: Workers, workers: int) -> Indices:
+    loads, chosen = np.zeros(workers, dtype=np.int64), np.empty(len(first), dtype=np.int64)
+    for at in range(len(first)):
+        to = first[at] if loads[first[at]] <= loads[second[at]] else second[at]
+        loads[to] += 1
+        chosen[at] = to
+    return chosen
