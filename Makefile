@@ -42,8 +42,10 @@ bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.keys
 	$(BIN)/python -m benchmarks.queries
 	$(BIN)/python -m benchmarks.operators
+	$(BIN)/python -m benchmarks.joint
 	$(BIN)/python -m benchmarks.sql
 	$(BIN)/python -m benchmarks.runtime
+	$(BIN)/python -m benchmarks.balancing
 
 reproduce: .venv/.dev ## the papers' tables and figures at small scale, into build/reproduction
 	$(BIN)/evenflow reproduce all --scale small --out build/reproduction --resume

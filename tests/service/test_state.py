@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.values import Hosted, StreamSpec, World, decision, load
+from tests.service.values import StreamSpec, World, decision, load
 
-from evenflow.model import Plan, RoutingTable
 from evenflow.model.decision import Judgement, Outcome
 from evenflow.model.plan import Move
 from evenflow.service import state
 from evenflow.service.metrics import Metrics
 from evenflow.service.record import Record
 from evenflow.service.state import Seen
-from evenflow.service.traffic import deal, round_robin
 
 
 def seen(world: World, **more: Any) -> Seen:
@@ -55,35 +53,12 @@ def test_a_hot_key_has_its_share_and_owner() -> None:
     assert key.share == pytest.approx(0.5 / 0.8)
 
 
-@pytest.mark.parametrize(
-    ("placement", "pinned", "tables", "shipped", "workers", "expected"),
-    [
-        ({"a": 0, "b": 0}, (), (), [100, 0, 0], 2, 200),
-        ({"a": 0, "b": 0}, ("a", "b"), (), [100, 0, 0], 1, 100),
-        ({"a": 1, "b": 2}, (), (), [0, 80, 80], 2, 160),
-        # A full copy hides a share of keys: what was seen of the others stands for it.
-        ({"a": 0, "b": 0}, (), ("k",), [100, 30, 10], 2, 210),
-        ({}, (), ("k",), [40, 30, 30], 0, 100),
-    ],
-    ids=["herded", "pinned", "already apart", "with keys", "only keys"],
-)
-def test_round_robin_is_estimated_from_what_was_shipped(
-    placement: dict[str, int],
-    pinned: tuple[str, ...],
-    tables: tuple[str, ...],
-    shipped: list[float],
-    workers: int,
-    expected: float,
-) -> None:
-    plan = Plan(3, placement, {name: RoutingTable() for name in tables})
-    queries = {name: Hosted(name, pinned=name in pinned) for name in (*placement, *tables)}
-    found = round_robin("trades", np.array(shipped, float), queries, plan, deal(queries, plan))
-    assert (found.workers, found.shipped_bytes) == (workers, expected)
-
-
-def test_round_robin_leaves_drained_workers_out() -> None:
-    plan = Plan(3, {"a": 0, "b": 0, "c": 2}, drained=frozenset({1}))
-    assert deal({name: Hosted(name) for name in "abc"}, plan) == {"a": 0, "b": 2, "c": 0}
+def test_streams_stand_beside_round_robin() -> None:
+    (stream,) = state.streams(seen(World()))
+    assert (stream.shipped_bytes, stream.workers) == (140.0, [0, 1, 2])
+    # Alone, a is where it would be in turn: a full copy there, their keys for the others.
+    assert stream.round_robin_bytes == 140.0
+    assert stream.readers == ["a", "b", "k"]
 
 
 def test_correlation_is_numpys_and_none_where_nothing_varies() -> None:

@@ -72,7 +72,7 @@ def test_trouble_with_the_run_is_told_and_survived() -> None:
     shown = Shown()
     seen: list[Published] = []
     found = watcher(shown)
-    found.start(seen.append)
+    found.start(seen.append, lambda: None)
     try:
         until(lambda: len(seen) == 1)
         shown.broken = True

@@ -20,7 +20,7 @@ class Hosted:
     name: str
     streams: tuple[str, ...] = ("trades",)
     key: tuple[str, ...] | None = None
-    pinned: bool = False
+    pin: int | None = None
     publish: bool = False
     form: str = "query"
     text: str = "SELECT"

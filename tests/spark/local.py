@@ -39,7 +39,7 @@ class Local:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | str,
         streams: Mapping[str, StreamSpec],
         submissions: list[Submission],
         *,

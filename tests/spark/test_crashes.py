@@ -140,6 +140,42 @@ def test_an_ask_that_cannot_be_any_more_is_refused_by_the_next_run(tmp_path: Pat
     assert not local.driver.refused
 
 
+def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any step, also of a batch that is replayed after the crash before."""
+    chance, rng = random.Random(11), np.random.default_rng(11)  # noqa: S311
+    batches = [*cut(rng, trades(rng, 120), 9), last_row()]
+    plans = [any_plan(chance, 3) for _ in batches]
+    left = [0]
+
+    def maybe(name: str) -> None:
+        if left[0] and chance.random() < 0.12:
+            left[0] -= 1
+            raise Killed
+
+    def play(folder: Path, crashes: int) -> Local:
+        left[0] = crashes
+        local = Local(folder, STREAMS, SUBMISSIONS)
+        for rows, plan in zip(batches, plans, strict=True):
+            number = local.driver.head().batch
+            while local.driver.head().batch == number:
+                local.driver.ask_plan(plan)
+                try:
+                    local.batch({"trades": rows})
+                except Killed:
+                    local.reopen()
+        assert not left[0], f"{left[0]} crashes never came"
+        local.rest()
+        return local
+
+    for module in ("driver", "worker"):
+        monkeypatch.setattr(f"evenflow.spark.{module}.crash_point", maybe)
+    calm, wild = play(tmp_path / "calm", 0), play(tmp_path / "wild", 20)
+    for name in NAMES:
+        assert wild.results(name) == calm.results(name), name
+
+
 def test_a_crash_point_kills(tmp_path: Path) -> None:
     code = f"from {crash.__name__} import crash_point as c; [c('here') for _ in range(3)]"
     mark = tmp_path / "mark"
@@ -149,12 +185,12 @@ def test_a_crash_point_kills(tmp_path: Path) -> None:
     assert subprocess.run(run, env=environment, check=False).returncode == 0
 
 
-def lay(folder: Path) -> pa.Table:
+def lay(folder: Path, batches: int = 5) -> pa.Table:
     rng = np.random.default_rng(5)
-    rows = trades(rng, 120)
+    rows = trades(rng, 24 * batches)
     late = pa.array([BEGIN_US + 3600 * SECOND]).cast(rows.schema.field("ts").type)
     last = rows.slice(0, 1).set_column(0, "ts", late)
-    write_batches(folder / "trades", [*cut(rng, rows, 5), last])
+    write_batches(folder / "trades", [*cut(rng, rows, batches), last])
     return pa.concat_tables([rows, last])
 
 

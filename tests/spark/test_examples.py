@@ -1,14 +1,10 @@
 """Every example runs, small: its rows arrive, its results are those of the same rows at once."""
 
 import importlib.util
-import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +21,21 @@ from evenflow.spec import Checked, load
 from evenflow.spec.datasets import data_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-STARTER = EXAMPLES.parent / "src/evenflow/spec/starter.yaml"
 SMALL = {
-    "01_market": ("datasets.market.batches=4", "datasets.market.rows=500", "workers=3"),
+    "01_market": (
+        "datasets.market.batches=4",
+        "datasets.market.rows=500",
+        "datasets.market.symbols=100",
+        "workers=3",
+    ),
     "02_flights": ("datasets.nyc.batches=4", "workers=3"),
     "03_words": ("datasets.text.batches=3", "datasets.text.rows=4000", "workers=3"),
-    "04_tpch_q5": ("datasets.tpch.batches=10", "datasets.tpch.scale=0.002", "workers=3"),
+    "04_tpch_q5": (
+        "datasets.tpch.batches=6",
+        "datasets.tpch.seconds=240",
+        "datasets.tpch.scale=0.005",
+        "workers=3",
+    ),
     "06_operator": ("datasets.market.batches=3", "workers=2"),
 }
 
@@ -54,7 +59,9 @@ def answer(spark: SparkSession, checked: Checked, dataset: str, sql: str) -> Cou
     """Spark's own answer over all rows at once."""
     data = data_of(checked.spec.datasets[dataset])
     for part in (*data.streams, *data.tables):
-        frame = spark.createDataFrame(rows(checked, dataset, part))
+        made = rows(checked, dataset, part).combine_chunks()
+        frame = spark.createDataFrame(made)
+        assert frame.count() == len(made)
         frame.createOrReplaceTempView(part)
     return Counter(tuple(row) for row in spark.sql(sql).collect())
 
@@ -146,32 +153,3 @@ def test_cluster(runs: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert '"rows": 4000' in done.stdout
     assert delivered(runs / "cluster-results/jumps") > 0
-
-
-@pytest.mark.slow
-def test_an_interrupt_ends_it_cleanly(runs: Path) -> None:
-    """Ctrl-C in a process of its own: the batch under way ends, and the summary is told."""
-    shutil.copy(STARTER, runs / "mine.yaml")
-    program = Path(sys.executable).parent / "evenflow"
-    command = [str(program), "run", str(runs / "mine.yaml"), "--no-page", "--json"]
-    # Without an end of its own: it would run until it is stopped.
-    options = ["--set", "available_now=false", "--set", "datasets.market.batches=2"]
-    with subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        try:
-            until = time.monotonic() + 300
-            while not any((runs / "starter-run/results/index").glob("*")):
-                assert process.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=300)
-        finally:
-            process.kill()
-    summary = json.loads(out)
-    assert process.returncode == summary["exit_code"] == 130
-    assert summary["failure"] is None
-    assert summary["batches"] >= 1
-    folder = runs / "starter-results"
-    assert {q: delivered(folder / q) for q in summary["results"]} == summary["results"]

@@ -1,7 +1,10 @@
 """A specification on Spark: run, delivered once, gone on with, summed up."""
 
+import os
 import shutil
+import signal
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from evenflow.cli.playing import Wishes, forget, play_on
+from evenflow.cli.playing import Wishes, forget, interruptible, play_on
 from evenflow.cli.summary import print_summary
 from evenflow.errors import InputError
 from evenflow.spec import Checked, load
@@ -90,6 +93,25 @@ sinks:
     assert summary["results"] == {"fine": 2, "ratio": 0}
     assert "lost" in summary["sink_errors"]
     assert summary["where"]["fine"] == "console"
+
+
+def test_ctrl_c_ends_after_the_batch_under_way(spark: SparkSession, tmp_path: Path) -> None:
+    checked = starter(tmp_path, "available_now=false")  # it would run until it is stopped
+    index = tmp_path / "starter-run/results/index"
+
+    def interrupt() -> None:
+        until = time.monotonic() + 300
+        while not (index.is_dir() and any(index.iterdir())) and time.monotonic() < until:
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with interruptible() as ending:
+        threading.Thread(target=interrupt, daemon=True).start()
+        summary = play_on(spark, checked, Wishes(), ending)
+    assert (summary["exit_code"], summary["failure"]) == (130, None)
+    assert summary["batches"] >= 1
+    results = tmp_path / "starter-results"
+    assert {q: rows_in(results / q) for q in summary["results"]} == summary["results"]
 
 
 def test_forget_spares_what_is_not_ours(tmp_path: Path) -> None:

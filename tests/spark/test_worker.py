@@ -266,6 +266,25 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
     assert len(local.driver.ledger._plans) <= 6
 
 
+def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
+    """Arrow's own file system in memory takes the way that object stores take."""
+    found = []
+    for place in (tmp_path, "mock:///flow"):
+        local = Local(place, STREAMS, SUBMISSIONS, workers=2)
+        chance = random.Random(4)  # noqa: S311
+        for rows in [
+            *cut(np.random.default_rng(4), trades(np.random.default_rng(4), 60), 4),
+            last_row(),
+        ]:
+            local.driver.ask_plan(any_plan(chance, 2))
+            local.batch({"trades": rows})
+            local.reopen()
+        local.rest()
+        found.append({name: local.results(name) for name in NAMES})
+    assert found[0] == found[1]
+    assert all(found[0].values())
+
+
 def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
     rows = {"trades": trades(np.random.default_rng(1), 20)}

@@ -102,7 +102,9 @@ class History:
 
     def _write(self, part: Part, tables: Iterable[pa.Table]) -> None:
         sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, SCHEMAS[part.kind], compression="zstd") as writer:
+        # A file of one batch is written in the batch's time and soon merged.
+        compression = "snappy" if part.first == part.last else "zstd"
+        with pq.ParquetWriter(sink, SCHEMAS[part.kind], compression=compression) as writer:
             for group in _gathered(tables):
                 writer.write_table(group)
         self._store.write(part.name, [sink.getvalue()])

@@ -32,7 +32,12 @@ def shipped_bytes(snapshot: Snapshot) -> float:
 
 
 def round_robin_bytes(snapshot: Snapshot) -> float:
-    """Return what the batch would have shipped with its whole queries dealt out in turn.
+    """Return what the batch would have shipped with its whole queries dealt out in turn."""
+    return sum(round_robin_streams(snapshot).values())
+
+
+def round_robin_streams(snapshot: Snapshot) -> dict[str, float]:
+    """Return what it would have shipped of each stream.
 
     The same streams and queries on the same active workers, queries in the order in which they
     came. A worker that has no whole query over a stream still gets its share of keyed ones; for
@@ -48,19 +53,19 @@ def round_robin_bytes(snapshot: Snapshot) -> float:
         if name in snapshot.plan.tables
         for stream in query.streams
     }
-    total = 0.0
+    found = {}
     for stream, size in stream_bytes(snapshot).items():
         whole = after.get(stream, set())
-        total += size * len(whole)
+        found[stream] = size * len(whole)
         if stream in keyed:
             shares = snapshot.shipped[stream]
             unknown = before.get(stream, set())
-            total += sum(
+            found[stream] += sum(
                 size / len(active) if worker in unknown else float(shares[worker])
                 for worker in active
                 if worker not in whole
             )
-    return total
+    return found
 
 
 def _hosts(snapshot: Snapshot, placement: Mapping[str, int]) -> dict[str, set[int]]:

@@ -42,6 +42,9 @@ def application(
     async def openapi(_: Request) -> Response:
         return JSONResponse(described)
 
+    async def nothing(request: Request) -> Response:
+        raise HTTPException(404, f"there is nothing at {request.url.path}; see /openapi.json")
+
     async def metrics(_: Request) -> Response:
         return Response(watcher.metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -55,6 +58,7 @@ def application(
     routes: list[Route | Mount] = [_route(endpoint) for endpoint in endpoints]
     routes += [
         Route("/api/events", Events(hub), methods=["GET"]),
+        Route("/api/{rest:path}", nothing, methods=["GET", "POST", "DELETE"]),
         Route("/openapi.json", openapi),
         Route("/metrics", metrics),
     ]

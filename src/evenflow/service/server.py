@@ -84,9 +84,8 @@ class Server:
         def publish(found: Published) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self.hub.publish, found)
-            self._ready.set()
 
-        self._watcher.start(publish)
+        self._watcher.start(publish, self._ready.set)
 
 
 def serve(

@@ -9,8 +9,8 @@ import numpy as np
 from evenflow.model.arrays import Floats
 from evenflow.model.plan import Plan
 from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
+from evenflow.model.traffic import round_robin_streams, shipped_bytes
 from evenflow.service import running, views
-from evenflow.service.traffic import deal, round_robin, shipped_to
 
 # What the page gets; the API lists everything.
 SHOWN_QUERIES = 200
@@ -59,7 +59,7 @@ def point(snapshot: Snapshot) -> views.Point:
         active=len(active),
         imbalance=round(imbalance(loads, active), 4),
         rows_per_second=float(per_second(rows, snapshot).sum()),
-        shipped_bytes=float(sum(sent.sum() for sent in snapshot.shipped.values())),
+        shipped_bytes=shipped_bytes(snapshot),
     )
 
 
@@ -124,7 +124,7 @@ def _query(seen: Seen, name: str) -> views.Query:
         key=_key(hosted, keyed=table is not None),
         keyable=hosted.inferred is not None,
         publish=hosted.publish,
-        pinned=found.pinned if found is not None else hosted.pinned,
+        pinned=hosted.pin is not None,
         worker=plan.placement.get(name),
         load=round(float(shares.sum()), 5),
         loads=_rounded(shares),
@@ -138,22 +138,21 @@ def _query(seen: Seen, name: str) -> views.Query:
 
 
 def _key(hosted: running.Query, *, keyed: bool) -> list[str] | None:
-    if isinstance(hosted.key, Mapping):  # a name for each stream: those of the first tell enough
-        return list(next(iter(hosted.key.values())))
-    if hosted.key is not None:
-        return list(hosted.key)
-    if keyed and hosted.inferred:
-        return list(next(iter(hosted.inferred.values())))
-    return None
+    """Return the key's columns; with their stream where streams are split by different ones."""
+    key = hosted.inferred if keyed and hosted.key is None else hosted.key
+    if not isinstance(key, Mapping):
+        return None if key is None else list(key)
+    if len(set(key.values())) == 1:
+        return list(next(iter(key.values())))
+    return [f"{stream}.{column}" for stream, columns in key.items() for column in columns]
 
 
 def streams(seen: Seen) -> list[views.Stream]:
     """Return the streams, the most shipped first."""
-    dealt, nothing = deal(seen.queries, seen.plan), np.zeros(seen.plan.workers)
-    found = []
+    nothing, found = np.zeros(seen.plan.workers), []
+    turn = {} if seen.snapshot is None else round_robin_streams(seen.snapshot)
     for name, stream in seen.streams.items():
         shipped = nothing if seen.snapshot is None else seen.snapshot.shipped.get(name, nothing)
-        turn = round_robin(name, shipped, seen.queries, seen.plan, dealt)
         found.append(
             views.Stream(
                 name=name,
@@ -162,10 +161,9 @@ def streams(seen: Seen) -> list[views.Stream]:
                 columns=columns(stream.schema),
                 watermark_us=seen.watermarks.get(name),
                 readers=sorted(q for q, query in seen.queries.items() if name in query.streams),
-                workers=shipped_to(shipped),
+                workers=np.flatnonzero(shipped).tolist(),
                 shipped_bytes=float(shipped.sum()),
-                round_robin_workers=turn.workers,
-                round_robin_bytes=turn.shipped_bytes,
+                round_robin_bytes=turn.get(name, 0.0),
             )
         )
     return sorted(found, key=lambda view: (-view.shipped_bytes, view.name))

@@ -63,7 +63,6 @@ class Stream(View):
     readers: list[str]
     workers: list[int]
     shipped_bytes: float
-    round_robin_workers: int
     round_robin_bytes: float
 
 

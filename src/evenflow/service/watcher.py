@@ -40,10 +40,10 @@ class Watcher:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, publish: Callable[[Published], None]) -> None:
-        """Publish what holds now, then what changes, until stopped."""
+    def start(self, publish: Callable[[Published], None], looked: Callable[[], None]) -> None:
+        """Publish what holds now, then what changes, until stopped; tell after the first look."""
         self._thread = threading.Thread(
-            target=self._watch, args=(publish,), name="evenflow-watcher", daemon=True
+            target=self._watch, args=(publish, looked), name="evenflow-watcher", daemon=True
         )
         self._thread.start()
 
@@ -58,7 +58,7 @@ class Watcher:
         """Whether states are still made."""
         return self._thread is not None and self._thread.is_alive() and not self.failing
 
-    def _watch(self, publish: Callable[[Published], None]) -> None:
+    def _watch(self, publish: Callable[[Published], None], looked: Callable[[], None]) -> None:
         while True:
             try:
                 found = self.look()
@@ -69,6 +69,7 @@ class Watcher:
                 if not self.failing:
                     _log.exception("the run cannot be watched; trying again")
                 self.failing = True
+            looked()
             if self._stop.wait(_TICK_SECONDS):
                 return
 

@@ -86,7 +86,7 @@ class Market:
             return pa.table([_names(symbols), pa.array(sectors)], schema=_SECTORS)
         rng = np.random.default_rng([self.seed, 9])
         symbols = self._popular(rng, self.limits, 0)
-        above = self._base(symbols) * rng.uniform(1.0, 1.1, self.limits)
+        above = self._base(symbols) * rng.uniform(1.03, 1.12, self.limits)
         names = pa.array([f"limit-{at}" for at in range(self.limits)], pa.string())
         return pa.table([names, _names(symbols), pa.array(above.round(2))], schema=_LIMITS)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from evenflow.history import History, has_history, read_history
 from evenflow.model import Decision, Outcome, Plan, Snapshot, moves
+from evenflow.planning import keys, operators
 from evenflow.planning.joint import (
     Balancing,
     adopt,
@@ -50,6 +51,7 @@ class Balancer:
     def open(self, store: Store, head: int) -> None:
         """Go on from what was recorded of the batches before `head`, and record from there."""
         self._history = History(store)
+        self._thread.submit(_warm_up, self.config)
         if head > 0 and has_history(store):
             snapshots, decisions, outcomes = read_history(store.uri, KEPT)
             self.snapshots.extend(s for s in snapshots if s.batch < head)
@@ -145,18 +147,26 @@ class Balancer:
     def hot_keys(self, query: str, count: int) -> list["HotKey"]:
         """Return the heaviest keys of a keyed query in the last batch that had any."""
         for snapshot in reversed(self.snapshots):
-            keys = snapshot.queries[query].keys if query in snapshot.queries else None
-            if keys is None:
+            found = snapshot.queries[query].keys if query in snapshot.queries else None
+            if found is None:
                 continue
-            total = float(keys.cost.sum() + keys.rest_cost.sum())
-            order = np.argsort(-keys.cost, kind="stable")[:count]
-            share = keys.cost[order] / total if total > 0 else np.zeros(len(order))
-            owner = snapshot.following.route(query, keys.hashes[order])
+            total = float(found.cost.sum() + found.rest_cost.sum())
+            order = np.argsort(-found.cost, kind="stable")[:count]
+            share = found.cost[order] / total if total > 0 else np.zeros(len(order))
+            owner = snapshot.following.route(query, found.hashes[order])
             return [
-                HotKey(keys.names[at], float(part), int(worker))
+                HotKey(found.names[at], float(part), int(worker))
                 for at, part, worker in zip(order, share, owner, strict=True)
             ]
         return []
+
+
+def _warm_up(config: Balancing) -> None:
+    """Compile the planners beside the first batches, so that no border waits for it."""
+    if config.keys in keys.ALGORITHMS:
+        keys.warm_up(keys.ALGORITHMS[config.keys])
+    if config.operators in operators.ALGORITHMS:
+        operators.warm_up(config.operators)
 
 
 class HotKey(NamedTuple):

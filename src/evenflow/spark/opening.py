@@ -10,7 +10,7 @@ from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.registry import Registry
 from evenflow.store import Store
 
-FORMAT = 1
+FORMAT = 2
 
 
 def open_checkpoint(ledger: Ledger, registry: Registry, plan: Plan, engine: str) -> bool:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,9 @@ def _spread(
                     keep(future.result())
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
-            spark.sparkContext.cancelAllJobs()
+            # A second Ctrl-C may have broken what we talk to Spark through: the first is told.
+            with suppress(Exception):
+                spark.sparkContext.cancelAllJobs()
             raise
 
 

@@ -9,7 +9,7 @@ export class Charts {
 
   #make(state) {
     const workers = state.summary.workers;
-    const top = (_, high) => [0, Math.max(high * 1.08, 0.02)];
+    const top = (_, high) => [0, Math.max(high * 1.08, 0.001)];
     const bound = { ...lineOf("--bad", 1.4), dash: [6, 5] };
     const lines = Array.from({ length: workers }, (_, worker) => lineOfWorker(worker));
     const from = (id, text) => (at) => {
@@ -21,7 +21,7 @@ export class Charts {
     };
     this.#of = workers;
     this.load = new Chart("c-load", [...lines, lineOf("--ink", 2), bound], {
-      value: (v) => `${Math.round(v * 100)} %`,
+      value: (v) => `${+(v * 100).toFixed(2)} %`,
       range: top,
       readout: from("r-load", (p) => {
         const most = p.loads.indexOf(Math.max(...p.loads));
@@ -34,7 +34,7 @@ export class Charts {
       readout: from("r-imbalance", (p) => `${ratio(p.imbalance)}, largest over mean`),
     });
     this.seconds = new Chart("c-seconds", [filled("--accent")], {
-      value: (v) => (v < 10 ? `${+v.toFixed(1)} s` : `${Math.round(v)} s`),
+      value: (v) => (v < 10 ? `${+v.toFixed(2)} s` : `${Math.round(v)} s`),
       range: top,
       readout: from("r-seconds", (p) => `${seconds(p.seconds)} from border to border`),
     });
@@ -58,7 +58,9 @@ export class Charts {
     const label = (text) => (now ? `${text}, over the last ${plural(points.length, "batch")}`.replace("batchs", "batches") : "No batch yet");
     this.load.show([x, ...workers, means, bound], marked, label(now && `Load of ${workers.length} workers, mean ${percent(mean(now))} of a core, imbalance ${ratio(now.imbalance)}`));
     this.imbalance.show([x, points.map((p) => p.imbalance), x.map(() => limit)], marked, label(now && `Imbalance ${ratio(now.imbalance)}`));
-    this.seconds.show([x, points.map((p) => p.seconds)], marked, label(now && `Batch time ${seconds(now.seconds)}`));
+    // The first batch has Spark's start in it, which would dwarf all others.
+    const lasted = points.map((p) => (p.batch === 0 && points.length > 3 ? null : p.seconds));
+    this.seconds.show([x, lasted], marked, label(now && `Batch time ${seconds(now.seconds)}`));
     this.rows.show([x, points.map((p) => p.rows_per_second)], marked, label(now && `Throughput ${count(now.rows_per_second)} rows a second`));
   }
 

@@ -63,18 +63,18 @@ function detail(one, state) {
 }
 
 const ROWS = [
-  ["imbalance", (j) => ratio(j.imbalance), true],
-  ["busiest worker, CPU s a batch", (j) => j.max_load.toFixed(3), true],
-  ["mean", (j) => j.mean_load.toFixed(3), false],
-  ["shipped a batch", (j) => bytes(j.shipped_bytes), false],
+  ["imbalance", "imbalance", ratio],
+  ["busiest worker, CPU s a batch", "max_load", (load) => load.toFixed(3)],
+  ["mean", "mean_load", (load) => load.toFixed(3)],
+  ["shipped a batch", "shipped_bytes", bytes],
 ];
 
 function numbers(one) {
   const measured = one.measured?.judgement;
   const columns = [["before", one.before], ["predicted", one.predicted], ["measured", measured]].filter(([, value]) => value);
   const head = el("tr", {}, el("td"), ...columns.map(([name]) => el("th", { scope: "col" }, name)));
-  const rows = ROWS.map(([name, text, lower]) =>
-    el("tr", {}, el("th", { scope: "row" }, name), ...columns.map(([, value], at) => el("td", { class: lower && at && value.imbalance < one.before.imbalance ? "good" : "" }, text(value)))),
+  const rows = ROWS.map(([name, field, text]) =>
+    el("tr", {}, el("th", { scope: "row" }, name), ...columns.map(([, value]) => el("td", { class: field === "imbalance" && value.imbalance < one.before.imbalance ? "good" : "" }, text(value[field])))),
   );
   const cost = one.measured
     ? el("tr", {}, el("th", { scope: "row" }, "state handed over"), el("td"), el("td", {}, one.predicted ? bytes(one.moved_bytes) : ""), el("td", {}, `${bytes(one.measured.handed_bytes)} in ${seconds(Math.max(one.measured.pause_seconds, 0))}`))

@@ -1,0 +1,59 @@
+"""Twenty real kills of a run that moves state all the time: `python -m benchmarks.kills [kills]`.
+
+The driver, its JVM and all Python processes get SIGKILL at random moments; after each the run goes
+on from its checkpoint. At the end every query's rows must be those of Spark's batch SQL.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.spark.crashing import QUERIES
+from tests.spark.harness import batch_rows, session
+from tests.spark.test_crashes import ROOT, check, lay
+
+
+def begin(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.spark.crashing", str(folder), "local[2,4]"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def main(kills: int) -> None:
+    chance = random.Random(7)  # noqa: S311
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = lay(folder, batches=40)
+        killed, batches = 0, []
+        while killed < kills:
+            process = begin(folder)
+            time.sleep(5 + chance.random() * 8)
+            if process.poll() is not None:
+                break
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            killed += 1
+            ledger = folder / "checkpoint" / "ledger"
+            batches.append(max((int(p.name) for p in ledger.glob("0*")), default=0))
+            print(f"kill {killed}: the ledger stands at batch {batches[-1]}", file=sys.stderr)
+        process = begin(folder)
+        if process.wait() != 0:
+            sys.exit((folder / "log").read_text()[-2000:])
+        spark = session("local[2,4]")
+        check(spark, folder, rows)
+        counts = {n: sum(batch_rows(spark, QUERIES[n][0], {}).values()) for n in QUERIES}
+        spark.stop()
+    print(json.dumps({"kills": killed, "batch_at_kill": batches, "rows_equal": counts}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
