@@ -79,7 +79,7 @@ def counting(
 ) -> tuple[dict[str, Sequence[pa.Table]], tuple[Asked, ...]]:
     """Return a windowed count of a key under the point's algorithm, and the stream it needs.
 
-    `old` is the number of workers in the batches before the point's `activate`.
+    `old` is the number of workers in use until the point's `activate` takes effect.
     """
     name, workers = str(point["algorithm"]), int(point["workers"])
     if name not in ("pkg", "ideal"):
@@ -92,7 +92,8 @@ def counting(
     numbers = parts_for(workers)
     dealt = []
     for at, rows in enumerate(batches):
-        used = old if old is not None and at <= int(point["activate"]) else workers
+        # A worker that is activated after a batch takes rows from the next border but one.
+        used = old if old is not None and at <= int(point["activate"]) + 2 else workers
         turns = np.arange(len(rows)) % used
         chosen = turns if name == "ideal" else two_choices(rows[key], used)
         dealt.append(rows.append_column(PART, pa.array(numbers[chosen])))
