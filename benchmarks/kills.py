@@ -21,7 +21,7 @@ from tests.spark.test_crashes import ROOT, check, lay
 
 def begin(folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.spark.crashing", str(folder), "local[2,4]"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "EVENFLOW_MOVING": "80"}
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True

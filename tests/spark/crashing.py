@@ -14,6 +14,7 @@ from tests.spark.harness import Play, rows_of, session
 from evenflow.model import Plan, RoutingTable, hash_keys
 
 WORKERS = 3
+MOVING = int(os.environ.get("EVENFLOW_MOVING", "8"))  # the last batch with moves
 SYMBOLS = hash_keys(pa.array(["a", "b", "c", "d", "e'", None], pa.string()))
 QUERIES = {
     "dear": ("SELECT ts, symbol, price FROM trades WHERE price > 50", None, True),
@@ -40,7 +41,7 @@ QUERIES = {
 
 def plan_after(batch: int) -> Plan | None:
     """Move everything at every second border, for a while."""
-    if batch % 2 or batch > 80:
+    if batch % 2 or batch > MOVING:
         return None
     owners = [(batch // 2 + at) % WORKERS for at in range(len(SYMBOLS))]
     table = RoutingTable.of(SYMBOLS, owners)
