@@ -18,7 +18,7 @@ from evenflow.planning.joint import Balancing
 
 QUERIES = {
     "pairs": """SELECT a.symbol, a.ts AS t1, b.ts AS t2 FROM trades a JOIN trades b
-        ON a.symbol = b.symbol AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL 1 SECOND""",
+        ON a.symbol = b.symbol AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL 200 MILLISECONDS""",
     "counts": """SELECT window.start AS s, symbol, count(*) AS n FROM trades
         GROUP BY window(ts, '2 seconds'), symbol""",
 }
@@ -62,13 +62,13 @@ def check(spark: SparkSession, run: evenflow.Run, batches: list[pa.Table]) -> No
 @pytest.mark.slow
 def test_hot_keys_are_spread_and_after_a_shift_again(spark: SparkSession, tmp_path: Path) -> None:
     shift, count = 8, 16
-    batches = zipf_batches(count, 1200, 400, 0.8, shift)
+    batches = zipf_batches(count, 3000, 400, 0.9, shift)
     write_batches(tmp_path / "trades", batches)
     flow = Play(spark, tmp_path, workers=4, watermark="0 seconds").flow()
     for name, sql in QUERIES.items():
         flow.query(name, sql, key="symbol")
     # So few rows cost next to nothing: let them cost as much as many would.
-    run = flow.start(available_now=True, balancing=Balancing(), emulated_cost=3e-4)
+    run = flow.start(available_now=True, balancing=Balancing(), emulated_cost=1e-4)
     run.await_termination()
     check(spark, run, batches)
 
