@@ -1,5 +1,6 @@
 """What came of a run: a value for machines, a page of text for people."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,13 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     for row in columns[0]:
         table.add_row(row, *(column[row] for column in columns))
     console.print(table)
+    cores = os.cpu_count() or 1
+    if len(runs) > 1 and cores < summary["workers"]:
+        console.print(
+            f"{summary['workers']} workers share {cores} cores here, so a batch takes as long as "
+            "all their work; with a core for each, as long as the busiest one's.",
+            soft_wrap=True,
+        )
     for kind in ("quarantined", "sink_errors"):
         for name, reason in summary[kind].items():
             label = kind.replace("sink_errors", "sink behind")

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from evenflow.spark.progress import Progress
 
 
+COLD = 5  # batches in which processes start and planners compile
+
+
 @dataclass
 class Tally:
     """Adds up each batch once, however often it is shown.
@@ -99,8 +102,9 @@ class Tally:
         return round(top / mean, 4) if mean > 0 else None
 
     def figures(self) -> dict[str, Any]:
-        """Return the sums; times are of batches with rows, the first left out as it starts up."""
-        busy = [number for number in sorted(self.rows) if self.rows[number]][1:]
+        """Return the sums; times are of batches with rows, without the first, which start up."""
+        busy = [number for number in sorted(self.rows) if self.rows[number]]
+        busy = busy[COLD if len(busy) > 2 * COLD else 1 :]
         times = np.array([self.seconds[number] for number in busy])
         # A plan decided at the border of b holds from b + 2 on, when the state has moved.
         changed = min(self.adopted) + 2 if self.adopted else None
