@@ -37,6 +37,11 @@ class Store:
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise InputError(f"the checkpoint {root!r} cannot be opened: {error}") from None
 
+    @property
+    def spark_path(self) -> str:
+        """Its name for Spark, which takes a percent sign in a path as it stands."""
+        return self.uri if self.local is None else f"file://{self.local}"
+
     def write(self, name: str, parts: Iterable[Any], *, durable: bool = False) -> None:
         """Write under a passing name, then rename; `durable` waits for the disk."""
         # Spark reads no file whose name begins with a dot.

@@ -81,7 +81,8 @@ def test_streaming_gives_what_batch_gives(
     rows = {"trades": trades(rng, 120), "quotes": quotes(rng, 80)}
     for name, whole in rows.items():
         write_batches(folder / name, [*cut(rng, whole, batches), closing(whole, END)])
-    play = Play(spark, folder, workers, streams=("trades", "quotes"))
+    place = str(folder / "a check point")  # Spark and we must mean the same place
+    play = Play(spark, folder, workers, streams=("trades", "quotes"), checkpoint=place)
     play.plans = random_plans(rng, workers, batches + 1)
     flow = play.flow()
     flow.table("sectors", spark.createDataFrame(SECTORS))

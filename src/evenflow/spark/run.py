@@ -104,7 +104,7 @@ class Run(declaring.Declares):
             writer = (
                 self._frame(head)
                 .writeStream.foreachBatch(self._commit)
-                .option("checkpointLocation", f"{self._driver.store.uri}/spark")
+                .option("checkpointLocation", f"{self._driver.store.spark_path}/spark")
                 .queryName(query_name(self._driver.store))
                 .outputMode("append")
             )
@@ -129,7 +129,7 @@ class Run(declaring.Declares):
         root = self._driver.store.uri
         home = Home(root, self._driver.identity)
         # A file here makes Spark run a batch; there is nothing to read in it.
-        pulse = self._spark.readStream.text(f"{root}/pulse")
+        pulse = self._spark.readStream.text(f"{self._driver.store.spark_path}/pulse")
         envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
         for name in sorted(self._sources):
             time = head.streams[name].time
