@@ -150,6 +150,7 @@ def _states(hosted: list[Hosted], table: _Table, plan: Plan, memory: Memory) -> 
         worker = plan.placement.get(query.name)
         if worker is None:
             state[at] = np.where(table.stepped[at], state[at], before)
+            state[at, list(plan.drained)] = 0.0  # it was handed over before the plan held
         elif not table.stepped[at, worker]:
             state[at, worker] = before.sum()  # it may have moved, with all it has
     return state

@@ -10,6 +10,7 @@ is LLF-BAL, by lot RAND-BAL.
 
 Departures
 - "Less than (L_1 - L_2)/2" is strict and uses the loads before the first move.
+  Loads that only rounding puts below it are not, so that a tie is one in any order of summing.
 - Operators without load stay where they are: moving them balances nothing.
 """
 
@@ -19,6 +20,8 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
 from evenflow.planning.operators.score import TIE, add, first_best, pair_score
 from evenflow.planning.operators.statistics import centred_correlation
+
+ROUNDING = 1e-12
 
 
 @kernel
@@ -30,7 +33,7 @@ def one_way(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> 
         loads[side[o]] += load[o]
         add(totals[side[o]], deviations[o], 1.0)
     full = 0 if loads[0] >= loads[1] else 1
-    room = (loads[full] - loads[1 - full]) / 2
+    room = (loads[full] - loads[1 - full]) / 2 - ROUNDING * loads[full]
     scores = np.empty(len(load))
     while True:
         best = -np.inf
@@ -57,7 +60,7 @@ def one_way_by(preference: Floats, load: Floats, movable: Bools, side: Indices) 
     for o in range(len(load)):
         loads[side[o]] += load[o]
     full = 0 if loads[0] >= loads[1] else 1
-    room = (loads[full] - loads[1 - full]) / 2
+    room = (loads[full] - loads[1 - full]) / 2 - ROUNDING * loads[full]
     while True:
         chosen = -1
         for o in range(len(load)):
@@ -75,7 +78,7 @@ def one_way_plain(deviations: Floats, load: Floats, movable: Bools, side: Indice
     side = side.copy()
     loads = [load[side == 0].sum(), load[side == 1].sum()]
     full = 0 if loads[0] >= loads[1] else 1
-    room = (loads[full] - loads[1 - full]) / 2
+    room = (loads[full] - loads[1 - full]) / 2 - ROUNDING * loads[full]
     while True:
         candidates = np.flatnonzero((side == full) & movable & (load > 0) & (load < room))
         if not len(candidates):
