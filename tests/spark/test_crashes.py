@@ -19,6 +19,7 @@ from tests.spark.harness import BEGIN_US, SECOND, batch_rows, cut, trades, write
 from tests.spark.local import Local
 from tests.spark.test_worker import NAMES, STREAMS, SUBMISSIONS, any_plan, last_row
 
+from evenflow.model import Plan
 from evenflow.spark import crash
 from evenflow.spark.asks import Cancel
 from evenflow.spark.submission import Submission, subscriptions
@@ -41,6 +42,17 @@ class Killed(BaseException):
     """Nothing of ours may catch it, as nothing catches SIGKILL."""
 
 
+def survive(local: Local, rows: pa.Table, plan: Plan) -> None:
+    """Bring a batch to its end, however often everything dies in it."""
+    number = local.driver.head().batch
+    while local.driver.head().batch == number:
+        local.driver.ask_plan(plan)
+        try:
+            local.batch({"trades": rows})
+        except Killed:
+            local.reopen()
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_at_each_step_changes_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
@@ -56,13 +68,7 @@ def test_a_crash_at_each_step_changes_no_result(
         armed[0] = crashing
         local = Local(folder, STREAMS, SUBMISSIONS)
         for rows, plan in zip(batches, plans, strict=True):
-            number = local.driver.head().batch
-            while local.driver.head().batch == number:
-                local.driver.ask_plan(plan)
-                try:
-                    local.batch({"trades": rows})
-                except Killed:
-                    local.reopen()
+            survive(local, rows, plan)
             armed[0] = crashing
         armed[0] = False
         local.rest()
@@ -158,13 +164,7 @@ def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
         left[0] = crashes
         local = Local(folder, STREAMS, SUBMISSIONS)
         for rows, plan in zip(batches, plans, strict=True):
-            number = local.driver.head().batch
-            while local.driver.head().batch == number:
-                local.driver.ask_plan(plan)
-                try:
-                    local.batch({"trades": rows})
-                except Killed:
-                    local.reopen()
+            survive(local, rows, plan)
         assert not left[0], f"{left[0]} crashes never came"
         local.rest()
         return local
