@@ -1,14 +1,19 @@
 """Write the generated parts of the docs: `python scripts/reference.py`; `--check` only compares.
 
-docs/spec.md gets the fields of a specification from its models, docs/cli.md the commands.
+docs/spec.md gets the fields of a specification from its models, docs/cli.md the commands,
+docs/api.md the public classes.
 """
 
+import inspect
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+SELF = re.compile(r"^\((self|host)(: [^,)]*)?(, )?")
+MODULES = re.compile(r"(collections\.abc|evenflow(\.[a-z_]+)+)\.")
 BEGIN, END = "<!-- generated: make docs -->", "<!-- end of generated -->"
 
 
@@ -28,6 +33,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs/spec.md": filled(ROOT / "docs/spec.md", spec_fields()),
         ROOT / "docs/cli.md": filled(ROOT / "docs/cli.md", commands()),
+        ROOT / "docs/api.md": filled(ROOT / "docs/api.md", classes()),
     }
 
 
@@ -76,6 +82,28 @@ def default(field: Any) -> str:
     if value is None or value in ({}, (), ""):
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def classes() -> str:
+    """Describe the public classes: every method with its signature and what it does."""
+    from evenflow import Balancing, Flow, Run
+
+    return "\n\n".join(described_class(made) for made in (Flow, Run, Balancing))
+
+
+def described_class(made: type) -> str:
+    """Describe one class."""
+    about = (inspect.getdoc(made) or "").replace("```python", "```py")  # shown, not run
+    parts = [f"## `{made.__name__}`", about]
+    for name, member in inspect.getmembers(made):
+        is_property = isinstance(member, property)
+        if name.startswith("_") or not (is_property or inspect.isroutine(member)):
+            continue
+        signature = "" if is_property else SELF.sub("(", str(inspect.signature(member)))
+        signature = MODULES.sub("", signature)
+        text = inspect.getdoc(member) or ""
+        parts.append(f"**`{name}{signature}`** {text}")
+    return "\n\n".join(parts)
 
 
 def commands() -> str:
