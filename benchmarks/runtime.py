@@ -138,7 +138,7 @@ def templates(side: Side) -> None:
     rng, rows = np.random.default_rng(1), int(100_000 * side.scale)
     each = int(5_000 * side.scale)
     batches = [
-        trades(rng, BEGIN + at * SECOND, SECOND, rng.integers(0, 10_000, rows)) for at in range(14)
+        trades(rng, BEGIN + at * SECOND, SECOND, rng.integers(0, 10_000, rows)) for at in range(50)
     ]
     write(side.folder / "trades", batches)
     wanted = pa.table(
@@ -166,8 +166,8 @@ def templates(side: Side) -> None:
             flow.template(f"t{at}", sql)
             flow.subscribe(f"t{at}", wanted)
 
-    side.native(hits, skip=6)
-    side.evenflow(declare, TRADES, skip=6)
+    side.native(hits, skip=25)
+    side.evenflow(declare, TRADES, skip=25)
 
 
 def buffered(side: Side) -> None:

@@ -37,6 +37,7 @@ def session(memory: str = "4g", master: str = "local[2,4]") -> SparkSession:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():

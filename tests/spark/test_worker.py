@@ -239,6 +239,38 @@ def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path)
     assert any(row[0] == "s0" for row in new)
 
 
+def test_a_state_that_stays_the_same_is_written_once_and_used_by_all_processes(
+    tmp_path: Path,
+) -> None:
+    sums = Submission(
+        "query",
+        "sums",
+        "SELECT window.start AS s, count(*) AS n FROM trades GROUP BY window(ts, '10 seconds')",
+        worker=0,
+    )
+    limit = Submission("template", "limit", "SELECT ts FROM trades WHERE price > :limit", worker=0)
+    alone = Submission("template", "alone", "SELECT ts FROM trades WHERE price > :limit", worker=1)
+    local = Local(tmp_path, STREAMS, [sums, limit, alone], workers=2)
+    registry = local.driver.upcoming()[0]
+    for name in ("limit", "alone"):
+        wanted = subscriptions(registry.queries[name], {"subscription": "s", "limit": 10.0})
+        local.driver.subscribe(name, wanted, begin=True)
+    local.batch()
+    rng = np.random.default_rng(1)
+    both = list(local.processes)
+    states, tasks = [], []
+    for at in range(4):
+        local.processes = [both[at % 2]]
+        local.batch({"trades": trades(rng, 50)})
+        states.append(local.driver.head().states)
+        held = local.process().states
+        uids = [registry.queries[name].uid for name in ("limit", "alone")]
+        tasks.append([held[worker].tasks[uid].task for worker, uid in enumerate(uids)])
+    assert len({state[1] for state in states}) == 1, "worker 1 has only a template"
+    assert len({state[0] for state in states}) == 4, "worker 0 counts"
+    assert [a is b for a, b in zip(tasks[0], tasks[2], strict=True)] == [True, True]
+
+
 def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:3], workers=2)
     passing = Submission("query", "passing", "SELECT ts FROM trades")

@@ -1,6 +1,8 @@
 """Templates: one text, many subscriptions, evaluated together."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +56,45 @@ def test_each_subscription_gets_what_its_own_query_would(engine: Engine) -> None
     )
     assert rows_of(second) == wanted(given.batches[1]["trades"], s2=("c", 5), s4=("a", 3))
     assert rows_of(second)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("price > :limit", lambda price, limit: price > limit),
+        (":limit <= price", lambda price, limit: limit <= price),
+        ("price < :limit", lambda price, limit: price < limit),
+        ("price BETWEEN :limit AND 50", lambda price, limit: limit <= price <= (0, 50.0)),
+    ],
+)
+def test_rows_beyond_all_subscriptions_are_left_out_unseen(
+    engine: Engine, condition: str, holds: Callable[[Any, Any], bool]
+) -> None:
+    """NaN is above all numbers, as in Spark; NULL is beyond everything."""
+    values = [None, float("-inf"), -1.0, -0.0, 7.25, 50.0, float("inf"), float("nan")]
+    times = pa.array(range(len(values)), pa.timestamp("us", "UTC"))
+    trades = CATALOG.streams["trades"].schema.empty_table()
+    given = pa.table({"ts": times, "price": values, "symbol": ["a"] * len(values)})
+    filled = [
+        given[n] if n in given.column_names else pa.nulls(len(values), trades[n].type)
+        for n in trades.column_names
+    ]
+    given = pa.table(filled, schema=trades.schema)
+    task = compile_template("t", f"SELECT ts FROM trades WHERE {condition}", CATALOG).open(engine)
+    for number in range(1, len(values) + 1):
+        chosen = {f"s{at}": value for at, value in enumerate(values[:number])}
+        task.subscribe(pa.table({"subscription": list(chosen), "limit": list(chosen.values())}))
+        found = task.step({"trades": given}, 0).rows
+        assert sorted(found["subscription"].to_pylist()) == sorted(
+            name
+            for name, limit in chosen.items()
+            for price in values
+            if price is not None and limit is not None and holds(_rank(price), _rank(limit))
+        )
+
+
+def _rank(value: float) -> tuple[int, float]:
+    return (1, 0.0) if math.isnan(value) else (0, value)
 
 
 def rows_of(table: pa.Table) -> list[str]:

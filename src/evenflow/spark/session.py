@@ -19,6 +19,8 @@ _SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # Over TCP, a task with little to say waits 40 ms for an acknowledgement that is sent late.
+    "spark.python.unix.domain.socket.enabled": "true",
     # Readers of our Parquet expect microseconds, not Spark's old INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Progress of every batch is kept for the summary of a long run.

@@ -99,10 +99,11 @@ class Kept:
 
 @dataclass(slots=True)
 class SlotState:
-    """All tasks of one worker, as of one committed index."""
+    """All tasks of one worker, as of one committed index; `record` is what the index says."""
 
     index: Ref | None = None
     tasks: dict[str, Kept] = field(default_factory=dict)
+    record: bytes = b""
 
     def save_task(self, uid: str, bundle: Bundle) -> None:
         """Add what is new of one task to the bundle."""
@@ -114,12 +115,14 @@ class SlotState:
         kept.manifest = saved.manifest
 
     def save_index(self, bundle: Bundle) -> None:
-        """Add the index that names everything: with it, the state is whole."""
-        record = {
+        """Add the index that names everything, unless it is as before: then the state is whole."""
+        named = {
             uid: [kept.manifest.decode(), {name: list(ref) for name, ref in kept.segments.items()}]
             for uid, kept in sorted(self.tasks.items())
         }
-        self.index = bundle.add(json.dumps(record, separators=(",", ":")).encode())
+        record = json.dumps(named, separators=(",", ":")).encode()
+        if self.index is None or record != self.record:
+            self.index, self.record = bundle.add(record), record
 
     def drop(self, uid: str) -> None:
         """Forget a task."""
@@ -136,15 +139,22 @@ class SlotState:
 
 
 def load_state(
-    store: Store, index: Ref, open_task: Callable[[str], Task | None]
+    store: Store, index: Ref, cached: SlotState, open_task: Callable[[str], Task | None]
 ) -> tuple[SlotState, dict[str, Exception]]:
     """Rebuild a worker's state; what cannot be loaded is reported, the rest is there.
 
-    `open_task` gives an empty task, or None for a query that is no longer hosted.
+    `cached` is an earlier state, whose tasks are used if nothing has changed for them, and closed
+    if not. `open_task` gives an empty task, or None for a query that is no longer hosted.
     """
-    state, broken = SlotState(index), {}
-    for uid, (manifest, segments) in json.loads(read_part(store, index).to_pybytes()).items():
+    record = read_part(store, index).to_pybytes()
+    state, broken = SlotState(index, record=record), {}
+    for uid, (manifest, segments) in json.loads(record).items():
         refs = {name: Ref(*ref) for name, ref in segments.items()}
+        known = cached.tasks.get(uid)
+        if known is not None and (known.manifest, known.segments) == (manifest.encode(), refs):
+            state.tasks[uid] = cached.tasks.pop(uid)
+            continue
+        cached.drop(uid)
         try:
             task = open_task(uid)
             if task is None:
@@ -154,6 +164,8 @@ def load_state(
             broken[uid] = error
         else:
             state.tasks[uid] = Kept(task, manifest.encode(), refs)
+    for uid in list(cached.tasks):
+        cached.drop(uid)
     return state, broken
 
 

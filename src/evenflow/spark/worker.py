@@ -103,7 +103,7 @@ class _Batch:
             return self.report
         # Nothing may be reused if this attempt dies half way, so the process forgets the state
         # until it is whole again.
-        self._restore(self.process.states.pop(self.slot, None))
+        self._restore(self.process.states.pop(self.slot, SlotState()))
         for uid in self.care.guilty:
             self._failed(uid, RuntimeError("it ended the worker's process, by time or memory"))
         for handoff in intake:
@@ -147,20 +147,18 @@ class _Batch:
 
     # The steps
 
-    def _restore(self, cached: SlotState | None) -> None:
+    def _restore(self, cached: SlotState) -> None:
         index = self.entry.states.get(self.slot)
         if index is None:
             return
-        if cached is not None and cached.index == index:
-            gone = [uid for uid in cached.tasks if uid not in self.by_uid]
-            for uid in (*gone, *self.entry.quarantined):
-                cached.drop(uid)
+        for uid in [uid for uid in cached.tasks if uid not in self.by_uid]:
+            cached.drop(uid)
+        for uid in self.entry.quarantined:
+            cached.drop(uid)
+        if cached.index == index:
             self.state = cached
             return
-        if cached is not None:
-            for uid in list(cached.tasks):
-                cached.drop(uid)
-        self.state, broken = load_state(self.store, index, self._open)
+        self.state, broken = load_state(self.store, index, cached, self._open)
         for uid, error in broken.items():
             self._failed(uid, error)
 

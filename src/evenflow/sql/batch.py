@@ -80,7 +80,7 @@ class Batch:
             return self._empty(node)
         alias = node.inputs[0].alias
         if node.references:
-            sql = block_sql(node, {alias: "_rows"}, self._tables)
+            sql = block_sql(node, {alias: "_rows"}, self._tables, self.task.limits(node))
             return self._typed(node, self.task.engine.run(sql, {"_rows": rows}))
         sql = block_sql(node, {alias: ROWS}, {})
         return self._typed(node, self.task.engine.run_again(sql, rows))
@@ -94,7 +94,7 @@ class Batch:
         for at, term in enumerate(join.terms()):
             named = {alias: f"_{at}_{place}" for place, alias in enumerate(term)}
             tables |= {named[alias]: rows for alias, rows in term.items()}
-            parts.append(block_sql(node, named, self._tables))
+            parts.append(block_sql(node, named, self._tables, self.task.limits(node)))
         made = self._empty(node)
         if parts:
             sql = " UNION ALL ".join(f"({part})" for part in parts)
@@ -125,7 +125,9 @@ class Batch:
         return rows
 
 
-def block_sql(node: Block, rows: Mapping[str, str], tables: Mapping[str, str]) -> str:
+def block_sql(
+    node: Block, rows: Mapping[str, str], tables: Mapping[str, str], limits: tuple[str, ...] = ()
+) -> str:
     """Write the SELECT of a block over tables of the given names."""
     select = ", ".join(f"{sql} AS {name(c)}" for c, sql in node.select)
     parts = [f"{name(table)} AS {name(alias)}" for alias, table in rows.items()]
@@ -136,6 +138,7 @@ def block_sql(node: Block, rows: Mapping[str, str], tables: Mapping[str, str]) -
     for r in node.references:
         if r.on is not None:
             source += f" LEFT JOIN {name(tables[r.table])} AS {name(r.alias)} ON {r.on}"
-    where = f" WHERE {' AND '.join(node.where)}" if node.where else ""
+    conditions = (*node.where, *limits)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     ending = " GROUP BY ALL" if node.grouped else ""
     return f"SELECT {select} FROM {source}{where}{ending}"  # noqa: S608

@@ -10,6 +10,7 @@ from evenflow.errors import InputError
 from evenflow.sql import grouping, joining, types
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.expressions import SUBSCRIPTION, Parameters, Translator, output_name, said
+from evenflow.sql.limits import limits
 from evenflow.sql.parsing import query
 from evenflow.sql.plan import Block, Node, Union
 from evenflow.sql.sources import Ctes, From
@@ -118,6 +119,7 @@ class Compiler:
             relation,
             lineage,
             joining.equal_columns(source.conjuncts, source.translate),
+            limits=limits(source.conjuncts, source.translate) if source.subscribed else (),
         )
         if len(inputs) > 1:
             return joining.buffered(made, source, where)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from evenflow.sql.limits import Limit
 from evenflow.sql.typed import Relation
 
 
@@ -65,7 +66,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """SELECT ... FROM inputs, tables WHERE ...; `probes[i]` lead from new rows of input i."""
+    """SELECT ... FROM inputs, tables WHERE ...; `probes[i]` lead from new rows of input i.
+
+    `limits` follow from `where`, if rows meet the subscriptions of a template here.
+    """
 
     id: int
     inputs: tuple[Input, ...]
@@ -77,6 +81,7 @@ class Block:
     lineage: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     equal: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = ()
     probes: tuple[tuple[Probe, ...], ...] = ()
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import pyarrow.compute as pc
 
 from evenflow.errors import InputError
 from evenflow.sql.engine import Engine
+from evenflow.sql.limits import Limit
 from evenflow.sql.store import Run, Store
-from evenflow.sql.types import physical_schema
+from evenflow.sql.types import name, physical_schema, text
 
 
 class Subscriptions:
@@ -19,6 +20,7 @@ class Subscriptions:
         self._engine = engine
         self._kept = ""
         self._runs: list[Run] | None = None
+        self._limits: dict[Limit, str] = {}
 
     def subscribe(self, rows: pa.Table) -> None:
         """Add subscriptions; one that exists takes the new parameters."""
@@ -60,8 +62,18 @@ class Subscriptions:
             self._runs = list(self.store.runs)
         return self._kept
 
+    def beyond(self, limit: Limit) -> str:
+        """Write the condition that a row must fulfil for any subscription of the copy."""
+        if limit not in self._limits:
+            asked = f"{limit.extreme}({name(limit.parameter)})::VARCHAR"
+            extreme = self._engine.run(f"SELECT {asked} FROM {self.kept()}", {})[0][0].as_py()  # noqa: S608
+            value = "NULL" if extreme is None else text(extreme)
+            self._limits[limit] = f"{limit.value} {limit.sign} CAST({value} AS {limit.type})"
+        return self._limits[limit]
+
     def close(self) -> None:
         """Give the copy back."""
         if self._kept:
             self._engine.drop(self._kept)
         self._kept, self._runs = "", None
+        self._limits.clear()

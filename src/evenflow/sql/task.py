@@ -48,8 +48,10 @@ class QueryTask(Task):
 
     def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
         """Take a batch's new rows of each stream, and give the results they and the time bring."""
-        self.watermark_us = max(self.watermark_us, watermark_us)
-        batch = Batch(self, {s: plain(t) for s, t in rows.items()}, self.watermark_us)
+        mark = max(self.watermark_us, watermark_us)
+        if self.is_stateful:  # else a state that is the same after every batch is saved only once
+            self.watermark_us = mark
+        batch = Batch(self, {s: plain(t) for s, t in rows.items()}, mark)
         result = batch.rows_of(self.program.root)
         return Output(finished(result, self.program.schema), batch.late, batch.poison)
 
@@ -80,6 +82,12 @@ class QueryTask(Task):
         if self.subscriptions is None:
             return self._tables
         return {**self._tables, SUBSCRIPTIONS: self.subscriptions.kept()}
+
+    def limits(self, node: Block) -> tuple[str, ...]:
+        """Say what rows must fulfil for any subscription."""
+        if self.subscriptions is None:
+            return ()
+        return tuple(self.subscriptions.beyond(limit) for limit in node.limits)
 
     def stores(self) -> Mapping[str, Store]:
         """Name what is kept."""
