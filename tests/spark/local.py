@@ -15,13 +15,14 @@ import pyarrow as pa
 from evenflow.model import Plan
 from evenflow.spark.bundle import Ref, read_part, unpack
 from evenflow.spark.driver import Driver
+from evenflow.spark.inbox import Envelope
 from evenflow.spark.ledger import Ledger
 from evenflow.spark.programs import SqlRuntime
 from evenflow.spark.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.report import Report
 from evenflow.spark.router import route_source
 from evenflow.spark.submission import Submission
-from evenflow.spark.worker import Envelope, Process
+from evenflow.spark.worker import Process
 from evenflow.store import Store
 
 _RUNTIME: list[SqlRuntime] = []

@@ -231,7 +231,8 @@ def check(spark: SparkSession, folder: Path, rows: pa.Table, *, asked: bool = Fa
 @pytest.mark.slow
 def test_the_driver_killed_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
     rows = lay(tmp_path)
-    for point in ("driver.asked:1", "driver.plan:1", "driver.ledger:1", "driver.collected:2"):
+    asking = ("run.widened:1", "driver.asked:1")
+    for point in (*asking, "driver.plan:1", "driver.ledger:1", "driver.collected:2"):
         assert start(tmp_path, point) == -signal.SIGKILL, f"{point} was not reached"
     assert start(tmp_path, "worker.after_write:2") == 0
     assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"

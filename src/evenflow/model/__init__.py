@@ -6,7 +6,7 @@ from evenflow.model.load import KeyLoads, LoadSeries
 from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
-from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes, stream_rates
+from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes
 from evenflow.model.verdict import Verdict
 
 __all__ = [
@@ -32,5 +32,4 @@ __all__ = [
     "round_robin_bytes",
     "shipped_bytes",
     "stream_bytes",
-    "stream_rates",
 ]

@@ -20,12 +20,6 @@ def stream_bytes(snapshot: Snapshot) -> dict[str, float]:
     }
 
 
-def stream_rates(snapshot: Snapshot) -> dict[str, float]:
-    """Return the bytes a second of one copy of each stream: what planners price."""
-    seconds = snapshot.seconds
-    return {s: size / seconds if seconds > 0 else 0.0 for s, size in stream_bytes(snapshot).items()}
-
-
 def shipped_bytes(snapshot: Snapshot) -> float:
     """Return the bytes of streams sent to workers in a batch."""
     return float(sum(sent.sum() for sent in snapshot.shipped.values()))

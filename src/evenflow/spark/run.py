@@ -1,56 +1,36 @@
-"""A running flow: the handle to submit, cancel, move, read and stop."""
+"""A running flow: the handle to submit, cancel, move and stop; `view` is what can be read of it."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
-from evenflow.model import Decision, Outcome, Plan, Snapshot
+from evenflow.model import Plan
 from evenflow.planning.joint import Balancing
 from evenflow.spark import declaring
 from evenflow.spark.asks import Cancel, Pin
-from evenflow.spark.balancer import Balancer, HotKey
-from evenflow.spark.batch import Batch
+from evenflow.spark.balancer import Balancer
+from evenflow.spark.crash import crash_point
 from evenflow.spark.driver import Driver
 from evenflow.spark.measuring import Measuring
-from evenflow.spark.progress import query_name
-from evenflow.spark.projecting import Projection, covers, projected, projection
-from evenflow.spark.registry import Hosted, Registry, StreamSpec, listed
-from evenflow.spark.report import Report
-from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
+from evenflow.spark.projecting import Projection, covers, projection
+from evenflow.spark.registry import Hosted, Registry, listed
+from evenflow.spark.starting import start_query
 from evenflow.spark.submission import Submission
-from evenflow.spark.tasks import PLACES, REPORT, Home, ReadParts, RouteSource, Work
+from evenflow.spark.tasks import Work
+from evenflow.spark.view import View
 from evenflow.spark.worker import Runtime
-from evenflow.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_SETTINGS = {
-    # Spark adds up the bytes of a batch anew for every row, which doubles the time of a row's way
-    # to Python, unless the limit is this one. Rows are bounded instead; the router gathers them.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # The plan is fixed by hand: one partition is one worker.
-    "spark.sql.adaptive.enabled": "false",
-}
-# On a local disk, where a rename is atomic anyway, Spark's default starts a program (readlink,
-# chmod) for each file it puts in place: 40 ms for each of three files of a batch.
-_LOCAL_SETTINGS = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager"
-}
 
-
-class Run(declaring.Declares):
+class Run(View, declaring.Declares):
     """What `Flow.start` returns."""
 
     def __init__(
@@ -62,7 +42,7 @@ class Run(declaring.Declares):
         runtime: Callable[[], Runtime],
         measuring: Measuring,
     ) -> None:
-        self._spark, self._driver, self._balancer = spark, driver, balancer
+        super().__init__(spark, driver, balancer)
         self._sources, self._runtime, self._measuring = sources, runtime, measuring
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
@@ -106,24 +86,14 @@ class Run(declaring.Declares):
         head = self._driver.ledger.registry(self._driver.head().registry)
         registries = [head, self._driver.upcoming()[0], *coming]
         self._projection = projection(registries, sorted(self._sources))
-        local = self._driver.store.local is not None
-        with _settings(self._spark, _SETTINGS | (_LOCAL_SETTINGS if local else {})):
-            writer = (
-                self._frame(head)
-                .writeStream.foreachBatch(self._commit)
-                .option("checkpointLocation", f"{self._driver.store.spark_path}/spark")
-                .queryName(query_name(self._driver.store))
-                .outputMode("append")
-            )
-            if self._trigger is None:
-                writer = writer.trigger(availableNow=True)
-            else:
-                writer = writer.trigger(processingTime=self._trigger)
-            query = writer.start()
-            # Sources take the settings that hold when Spark makes them, a moment later.
-            while query.isActive and str(query.status["message"]).startswith("Initializing"):
-                time.sleep(0.01)
-            return query
+        return start_query(
+            self._spark,
+            self._driver,
+            self._sources,
+            self._projection,
+            lambda home: Work(home, self._runtime, self._measuring),
+            self._trigger,
+        )
 
     def _widen(self, registry: Registry) -> None:
         """See that the sources bring what a registry needs, before a batch may ask for it.
@@ -135,27 +105,8 @@ class Run(declaring.Declares):
         if covers(self._projection, wanted) or self._query is None or not self.is_active:
             return
         self._query.stop()
+        crash_point("run.widened")
         self._query = self._start(registry)
-
-    def _frame(self, head: Registry) -> "DataFrame":
-        """Plan it: sources and exchange, routed, one partition a worker, one report a worker."""
-        root = self._driver.store.uri
-        home = Home(root, self._driver.identity)
-        # A file here makes Spark run a batch; there is nothing to read in it.
-        pulse = self._spark.readStream.text(f"{self._driver.store.spark_path}/pulse")
-        envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
-        for name in sorted(self._sources):
-            time = head.streams[name].time
-            source = projected(self._sources[name], self._projection[name], time)
-            routed = source.mapInArrow(RouteSource(home, name), ENVELOPE)
-            envelopes = envelopes.union(routed)
-        dealt = envelopes.repartitionById(self._driver.workers, F.col("slot"))
-        return dealt.mapInArrow(Work(home, self._runtime, self._measuring), REPORT)
-
-    def _commit(self, frame: "DataFrame", batch: int) -> None:
-        self._driver.commit(
-            batch, lambda: [Report.from_json(row["report"]) for row in frame.collect()]
-        )
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the run ends; raise what ended it. False if `timeout` seconds pass first."""
@@ -267,48 +218,6 @@ class Run(declaring.Declares):
         drained = self._driver.upcoming()[1].drained
         self._driver.ask_plan(replace(plan, drained=drained))
 
-    # What can be seen
-
-    @property
-    def queries(self) -> Mapping[str, Hosted]:
-        """The queries hosted in the next batch."""
-        head = self._driver.head()
-        return self._driver.ledger.registry(head.registry).queries
-
-    @property
-    def streams(self) -> Mapping[str, StreamSpec]:
-        """The sources, and the streams that queries publish."""
-        return self._driver.ledger.registry(self._driver.head().registry).streams
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the next batch."""
-        return self._driver.ledger.plan(self._driver.head().plan)
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        """Statistics of the last batches of this run."""
-        return tuple(self._driver.history)
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        """What was observed in the last batches; older ones are in the checkpoint's history."""
-        return tuple(self._balancer.snapshots)
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """What was decided at the last borders, and why."""
-        return tuple(self._balancer.decisions)
-
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """What the decisions that moved something have brought."""
-        return tuple(self._balancer.outcomes)
-
-    def hot_keys(self, name: str, count: int = 20) -> list[HotKey]:
-        """Return the heaviest keys of a keyed query, each with its share and its worker."""
-        return self._balancer.hot_keys(name, count)
-
     @property
     def balancing(self) -> Balancing:
         """How it is balanced; set it to balance otherwise from the next border on."""
@@ -317,86 +226,3 @@ class Run(declaring.Declares):
     @balancing.setter
     def balancing(self, config: Balancing) -> None:
         self._balancer.config = config
-
-    @property
-    def restless(self) -> bool:
-        """Whether there is something to do even if no more rows arrive."""
-        return self._driver.restless()
-
-    @property
-    def refused(self) -> tuple[str, ...]:
-        """Why plans were not followed: they no longer fitted what is hosted."""
-        return tuple(self._driver.refused)
-
-    @property
-    def quarantined(self) -> Mapping[str, str]:
-        """Queries that failed and why; cancel or resubmit them."""
-        named = {query.uid: name for name, query in self.queries.items()}
-        failed = self._driver.head().quarantined
-        return {named[uid]: reason for uid, reason in failed.items() if uid in named}
-
-    @property
-    def late(self) -> Mapping[str, int]:
-        """Rows of each query that came behind its watermark and were dropped."""
-        named = {query.uid: name for name, query in self.queries.items()}
-        return {named[uid]: rows for uid, rows in self._driver.head().late.items() if uid in named}
-
-    @property
-    def watermarks(self) -> Mapping[str, int]:
-        """Watermark of each stream in microseconds."""
-        return self._driver.head().watermarks
-
-    @property
-    def committed(self) -> int:
-        """How many batches of the checkpoint are committed: the number of the next one."""
-        return self._driver.head().batch
-
-    @property
-    def checkpoint(self) -> Store:
-        """The files of this flow."""
-        return self._driver.store
-
-    def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
-        """Return everything committed of a query so far, each batch once.
-
-        `first` leaves earlier batches out; `batch` names a further column with their numbers.
-        """
-        query, past = self.queries.get(name), self._driver.ledger.past_names()
-        if query is None and name not in past:
-            known = listed({*past, *self.queries})
-            raise InputError(f"there is no query {name!r}; there are {known}")
-        query = query or self._driver.ledger.past(name)
-        return self._parts("results", query.uid, query.schema, first, batch)
-
-    def poison(self, stream: str) -> "DataFrame":
-        """Return the rows of a stream that were set aside for a missing or absurd event time."""
-        head = self._driver.head()
-        streams = self._driver.ledger.registry(head.registry).streams
-        if stream not in streams:
-            raise InputError(f"there is no stream {stream!r}; there are {listed(streams)}")
-        return self._parts("poison", stream, streams[stream].schema)
-
-    def _parts(
-        self, kind: str, name: str, schema: pa.Schema, first: int = 0, batch: str | None = None
-    ) -> "DataFrame":
-        places: list[Any] = self._driver.committed(kind, name, first)
-        found = self._spark.createDataFrame(places, PLACES)
-        shape = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
-        reading = ReadParts(self._driver.store.uri, batch)
-        return found.mapInArrow(reading, from_arrow_schema(shape))
-
-
-@contextmanager
-def _settings(spark: "SparkSession", wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set what our query needs; Spark copies the settings when a query starts."""
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)

@@ -8,12 +8,14 @@ from functools import cache
 import pyarrow as pa
 from pyspark import TaskContext
 
+from evenflow.spark.ahead import ahead
 from evenflow.spark.bundle import Ref, read_part, unpack
+from evenflow.spark.inbox import Envelope
 from evenflow.spark.ledger import Ledger
 from evenflow.spark.measuring import Measuring
 from evenflow.spark.results import batch_of
 from evenflow.spark.router import route_source
-from evenflow.spark.worker import Envelope, Process, Runtime
+from evenflow.spark.worker import Process, Runtime
 from evenflow.store import Store
 
 REPORT = "report string"
@@ -35,7 +37,7 @@ class RouteSource:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route one partition."""
-        return route_source(ledger_of(self.home), self.stream, batches, batch_id())
+        return route_source(ledger_of(self.home), self.stream, ahead(batches), batch_id())
 
 
 class Work:

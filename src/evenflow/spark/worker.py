@@ -4,12 +4,10 @@ The ledger entry of the batch decides everything, so that a second attempt does 
 that fails is left out and reported; the others go on.
 """
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -21,11 +19,12 @@ from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
 from evenflow.spark.counting import count_keys
 from evenflow.spark.crash import crash_point
 from evenflow.spark.culprit import Care
+from evenflow.spark.inbox import Envelope, open_inbox
 from evenflow.spark.ledger import Derived, Entry, HandOff, Ledger, Subscribing
 from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.registry import Hosted, Registry
 from evenflow.spark.report import QueryStats, Report
-from evenflow.spark.router import FILED, POISON, Split, deal, demand, split_of, times_us
+from evenflow.spark.router import Split, deal, demand, split_of, times_us
 from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
 
 NO_WATERMARK = -(1 << 62)
@@ -39,15 +38,6 @@ class Runtime(Protocol):
 
     def limit(self) -> AbstractContextManager[None]:
         """Bound the time of what runs inside."""
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """A blob of rows for this worker."""
-
-    kind: str
-    stream: str
-    blob: bytes
 
 
 class Process:
@@ -110,7 +100,7 @@ class _Batch:
             self._attempt(handoff.uid, partial(self._accept, handoff))
         for change in subscribing:
             self._attempt(change.uid, partial(self._subscribe, change))
-        inbox = self._unpack(envelopes, derived)
+        inbox = self._receive(envelopes, derived)
         for query in self._hosted():
             self._attempt(query.uid, partial(self._step, query, inbox))
         for move in releasing:
@@ -177,42 +167,18 @@ class _Batch:
         self.changed.add(uid)
         return kept.task
 
-    def _unpack(self, envelopes: list[Envelope], derived: list[Derived]) -> dict[str, pa.Table]:
-        """Put the blobs of each stream together, in an order that does not depend on arrival."""
-        parts: dict[str, list[pa.Table]] = {}
-        poison: dict[str, list[pa.Table]] = {}
-        for envelope in sorted(envelopes, key=lambda e: (e.stream, e.kind, e.blob)):
-            blob = self._blob(envelope)
-            if envelope.kind == POISON:
-                poison.setdefault(envelope.stream, []).append(unpack(blob))
-                continue
-            parts.setdefault(envelope.stream, []).append(unpack(blob))
-            shipped = self.report.shipped
-            shipped[envelope.stream] = shipped.get(envelope.stream, 0) + blob.size
-        for stream, tables in poison.items():
-            aside = pa.concat_tables(tables)
+    def _receive(self, envelopes: list[Envelope], derived: list[Derived]) -> dict[str, pa.Table]:
+        """Open what came; set the rows aside whose time is of no use, and note the latest ones."""
+        known = [one for one in derived if one.uid in self.by_uid]
+        named = [(self.by_uid[one.uid].name, one.rows) for one in known]
+        inbox = open_inbox(self.store, envelopes, named)
+        self.report.shipped = inbox.shipped
+        for stream, aside in inbox.poison.items():
             self.report.poison[stream] = (self.result_file.add(pack(aside)), aside.num_rows)
-        inbox = {}
-        for stream, tables in parts.items():
-            inbox[stream] = rows = pa.concat_tables(tables)
-            latest = pc.max(times_us(rows, self.registry.streams[stream])).as_py()
-            self.report.seen_us[stream] = latest
-        return inbox | self._derived(derived)
-
-    def _blob(self, envelope: Envelope) -> pa.Buffer:
-        if envelope.kind == FILED:
-            return read_part(self.store, Ref(*json.loads(envelope.blob)))
-        return pa.py_buffer(envelope.blob)
-
-    def _derived(self, derived: list[Derived]) -> dict[str, pa.Table]:
-        parts: dict[str, list[pa.Table]] = {}
-        for one in derived:
-            if one.uid in self.by_uid:
-                stream = self.by_uid[one.uid].name
-                parts.setdefault(stream, []).append(unpack(read_part(self.store, one.rows)))
-                shipped = self.report.shipped
-                shipped[stream] = shipped.get(stream, 0) + one.rows.length
-        return {stream: pa.concat_tables(tables) for stream, tables in sorted(parts.items())}
+        for stream in {envelope.stream for envelope in envelopes} & inbox.rows.keys():
+            times = times_us(inbox.rows[stream], self.registry.streams[stream])
+            self.report.seen_us[stream] = pc.max(times).as_py()
+        return inbox.rows
 
     def _step(self, query: Hosted, inbox: dict[str, pa.Table]) -> None:
         rows = {stream: self._share(query, stream, inbox) for stream in query.streams}

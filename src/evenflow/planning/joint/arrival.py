@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from evenflow.model import Plan, Snapshot
+from evenflow.model import Plan, Snapshot, stream_bytes
 from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.joint.config import OFF, Balancing
@@ -97,22 +97,10 @@ def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
 
 
 def stream_rates(snapshots: Iterable[Snapshot]) -> dict[str, float]:
-    """Return the bytes a batch that each stream costs for one more worker that reads all of it.
-
-    The most that any worker was sent: a worker that hosts a whole query over the stream is sent
-    all of it. Streams that only keyed queries read are counted as all workers together got them.
-    """
+    """Return the bytes a batch of one copy of each stream: what one more reader of it costs."""
     sums: dict[str, float] = {}
     count = 0
-    for snapshot in snapshots:
-        count += 1
-        read_whole = {
-            stream
-            for name, query in snapshot.queries.items()
-            if name in snapshot.plan.placement
-            for stream in query.streams
-        }
-        for stream, shipped in snapshot.shipped.items():
-            most = shipped.max(initial=0.0) if stream in read_whole else shipped.sum()
-            sums[stream] = sums.get(stream, 0.0) + float(most)
+    for count, snapshot in enumerate(snapshots, 1):  # noqa: B007 - how many there were
+        for stream, size in stream_bytes(snapshot).items():
+            sums[stream] = sums.get(stream, 0.0) + size
     return {stream: total / count for stream, total in sums.items()}

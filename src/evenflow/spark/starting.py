@@ -1,0 +1,101 @@
+"""Spark's query of a run: sources, routed, one partition a worker, one report a worker."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
+
+from evenflow.spark.driver import Driver
+from evenflow.spark.progress import query_name
+from evenflow.spark.projecting import Projection, projected
+from evenflow.spark.report import Report
+from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
+from evenflow.spark.tasks import REPORT, Home, RouteSource, Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_SETTINGS = {
+    # Spark adds up the bytes of a batch anew for every row, which doubles the time of a row's way
+    # to Python, unless the limit is this one. Rows are bounded instead; the router gathers them.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # The plan is fixed by hand: one partition is one worker.
+    "spark.sql.adaptive.enabled": "false",
+}
+# On a local disk, where a rename is atomic anyway, Spark's default starts a program (readlink,
+# chmod) for each file it puts in place: 40 ms for each of three files of a batch.
+_LOCAL_SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager"
+}
+
+
+def start_query(
+    spark: "SparkSession",
+    driver: Driver,
+    sources: Mapping[str, "DataFrame"],
+    columns: Projection,
+    work: Callable[[Home], Work],
+    trigger: str | None,
+) -> "StreamingQuery":
+    """Start it over some columns of the sources: every `trigger`, or once over all there is."""
+
+    def commit(frame: "DataFrame", batch: int) -> None:
+        driver.commit(batch, lambda: [Report.from_json(row["report"]) for row in frame.collect()])
+
+    local = driver.store.local is not None
+    with _settings(spark, _SETTINGS | (_LOCAL_SETTINGS if local else {})):
+        writer = (
+            _frame(spark, driver, sources, columns, work)
+            .writeStream.foreachBatch(commit)
+            .option("checkpointLocation", f"{driver.store.spark_path}/spark")
+            .queryName(query_name(driver.store))
+            .outputMode("append")
+        )
+        if trigger is None:
+            query = writer.trigger(availableNow=True).start()
+        else:
+            query = writer.trigger(processingTime=trigger).start()
+        # Sources take the settings that hold when Spark makes them, a moment later.
+        while query.isActive and str(query.status["message"]).startswith("Initializing"):
+            time.sleep(0.01)
+        return query
+
+
+def _frame(
+    spark: "SparkSession",
+    driver: Driver,
+    sources: Mapping[str, "DataFrame"],
+    columns: Projection,
+    work: Callable[[Home], Work],
+) -> "DataFrame":
+    home = Home(driver.store.uri, driver.identity)
+    streams = driver.ledger.registry(driver.head().registry).streams
+    # A file here makes Spark run a batch; there is nothing to read in it.
+    pulse = spark.readStream.text(f"{driver.store.spark_path}/pulse")
+    envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
+    for name in sorted(sources):
+        source = projected(sources[name], columns[name], streams[name].time)
+        envelopes = envelopes.union(source.mapInArrow(RouteSource(home, name), ENVELOPE))
+    dealt = envelopes.repartitionById(driver.workers, F.col("slot"))
+    return dealt.mapInArrow(work(home), REPORT)
+
+
+@contextmanager
+def _settings(spark: "SparkSession", wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set what our query needs; Spark copies the settings when a query starts."""
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
