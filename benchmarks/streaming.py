@@ -92,7 +92,10 @@ class Watch(StreamingQueryListener):
 
 @dataclass
 class Side:
-    """One side of a row: `native` or `evenflow`; what belongs to the other is not run."""
+    """One side of a row: `native`, `kept` or `evenflow`; what belongs to the others is not run.
+
+    `native` throws its results away, `kept` writes them as Parquet: Evenflow always keeps its own.
+    """
 
     spark: SparkSession
     folder: Path
@@ -115,13 +118,14 @@ class Side:
         mode: str = "append",
         inputs: int = 1,
     ) -> None:
-        """Run a plain Spark streaming query that throws its results away."""
-        if self.name != "native":
+        """Run a plain Spark streaming query."""
+        if self.name not in ("native", "kept"):
             return
         watch = self._watch()
         query = (
             frame()
-            .writeStream.format("noop")
+            .writeStream.format("noop" if self.name == "native" else "parquet")
+            .option("path", str(self.folder / "kept"))
             .option("checkpointLocation", str(self.folder / "checkpoint"))
             .outputMode(mode)
             .trigger(availableNow=True)
