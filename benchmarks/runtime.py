@@ -278,9 +278,9 @@ def _middle(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _ratio(ours: dict[str, Any], other: dict[str, Any], what: str) -> float:
     """Compare rows a second, or CPU time a row."""
     if what == "speed":
-        return round(ours["rows_per_second"] / other["rows_per_second"], 2)
+        return float(round(ours["rows_per_second"] / other["rows_per_second"], 2))
     mine, theirs = (side["cpu_ms_per_batch"] / side["rows_per_batch"] for side in (ours, other))
-    return round(mine / theirs, 3)
+    return float(round(mine / theirs, 3))
 
 
 def main() -> None:
