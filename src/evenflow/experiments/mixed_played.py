@@ -47,7 +47,8 @@ MEASURES = {
 THROUGHPUT = "throughput (rows a second)"
 LATENCY = "latency of a batch (s)"
 BUSY = (
-    "Where Spark's own time for a batch is long or noisy, as on a busy machine, it hides workers."
+    "What Spark needs for a batch comes on top of the fullest worker's time and differs by several "
+    "percent from run to run; so do single runs of the same point."
 )
 
 

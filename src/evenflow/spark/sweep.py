@@ -1,27 +1,28 @@
 """Experiments swept on Spark: a DataFrame of points in, a DataFrame of results out.
 
-Points go out in chunks, a job each and a task for each point. Twice as many points as the cluster
-has cores are under way at any time, so that no core waits for the longest point of a chunk, and
-every chunk is handed back as soon as it is done: whoever keeps it loses only what was under way.
+Points go out in chunks, a job each and a task for each point, or for as many as take a second, as a
+job has its price. Twice as many tasks as the cluster has cores are under way at any time, so that
+no core waits for the longest one, and every chunk is handed back as soon as it is done: whoever
+keeps it loses only what was under way.
 Points of live experiments run streams of their own: they follow one by one, on the driver, in a
 session with a task slot for each of their workers.
 """
 
 import json
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from evenflow.errors import InputError
 from evenflow.experiments import EXPERIMENTS
 from evenflow.experiments.experiment import Experiment, Outcome, measure
 from evenflow.spark.playing import playable, roomy
+from evenflow.spark.session import open_session
+from evenflow.spark.tasks import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 POINTS = pa.schema({"experiment": pa.string(), "point": pa.string()})
 RESULT = "experiment string, point string, rows string, cpu_seconds double, error string"
 JOBS = 32  # at most, at a time
+MOST = 16  # points of a task
 
 Work = tuple[str, str]  # the id of an experiment, and the name of a point
 
@@ -45,6 +47,7 @@ class Measure:
             for row in batch.to_pylist():
                 outcome = measure(self.find(row["experiment"]), row["point"])
                 yield pa.RecordBatch.from_pylist([asdict(outcome)])
+        settle()
 
 
 def sweep(
@@ -72,7 +75,7 @@ def sweep_with(
     slots = max((int(json.loads(point).get("workers", 1)) for _, point in live), default=1)
     for part, chosen in ((planned, master), (live, roomy(master, slots))):
         if part:
-            spark = session(chosen)
+            spark = open_session(chosen, {"spark.app.name": "evenflow reproduce"})
             try:
                 sweep(spark, part, keep, find)
             finally:
@@ -88,8 +91,8 @@ def _spread(
     """Measure points as Spark tasks."""
     cores = spark.sparkContext.defaultParallelism
     jobs = min(2 * cores, JOBS)
-    size = max(2 * cores // jobs, 1)
-    chunks = (work[at : at + size] for at in range(0, len(work), size))
+    seconds: dict[str, float] = {}  # of a point of each experiment, as known by now
+    chunks = _chunks(work, max(2 * cores // jobs, 1), seconds)
     pending: set[Future[list[Outcome]]] = set()
     with ThreadPoolExecutor(jobs, thread_name_prefix="evenflow-sweep") as threads:
         try:
@@ -102,13 +105,29 @@ def _spread(
                     return
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
-                    keep(future.result())
+                    outcomes = future.result()
+                    seconds.update((one.experiment, one.cpu_seconds) for one in outcomes)
+                    keep(outcomes)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             # A second Ctrl-C may have broken what we talk to Spark through: the first is told.
             with suppress(Exception):
                 spark.sparkContext.cancelAllJobs()
             raise
+
+
+def _chunks(
+    work: Sequence[Work], tasks: int, seconds: Mapping[str, float]
+) -> Iterator[Sequence[Work]]:
+    """Cut the work for jobs of so many tasks: each one point, or as many as take a second."""
+    at = 0
+    while at < len(work):
+        experiment = work[at][0]
+        known = seconds.get(experiment, 1.0)
+        most = tasks * min(max(int(1.0 / max(known, 1e-3)), 1), MOST)
+        chunk = list(takewhile(lambda item: item[0] == experiment, work[at : at + most]))  # noqa: B023
+        yield chunk
+        at += len(chunk)
 
 
 def _measured(
@@ -118,27 +137,3 @@ def _measured(
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, POINTS))
     found = frame.mapInArrow(Measure(find), RESULT).collect()
     return [Outcome(**row.asDict()) for row in found]
-
-
-def session(master: str) -> "SparkSession":
-    """Start Spark for a sweep."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    settings: dict[str, bool | float | int | str | None] = {
-        "spark.app.name": "evenflow reproduce",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    try:
-        return SparkSession.builder.master(master).config(map=settings).getOrCreate()
-    except (PySparkException, RuntimeError, ValueError) as error:
-        raise InputError(f"--master {master}: Spark does not start ({error})") from error

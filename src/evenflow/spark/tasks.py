@@ -52,7 +52,7 @@ class Work:
         process = process_of(self.home, self.runtime)
         envelopes = _envelopes(batches, slot)
         report = process.run(slot, batch_id(), envelopes, attempt, self.measuring)
-        _settle()
+        settle()
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
 
 
@@ -101,7 +101,7 @@ def process_of(home: Home, runtime: Callable[[], Runtime]) -> Process:
 
 
 @cache
-def _settle() -> None:
+def settle() -> None:
     """Let the collector skip what stays for good: Spark runs it after every task, in our time."""
     gc.collect()
     gc.freeze()
