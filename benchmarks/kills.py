@@ -1,7 +1,8 @@
 """Twenty real kills of a run that moves state all the time: `python -m benchmarks.kills [kills]`.
 
-The driver, its JVM and all Python processes get SIGKILL at random moments; after each the run goes
-on from its checkpoint. At the end every query's rows must be those of Spark's batch SQL.
+The driver, its JVM and all Python processes get SIGKILL at random moments, each time within a
+second after one more batch was committed; after each the run goes on from its checkpoint. At the
+end every query's rows must be those of Spark's batch SQL.
 """
 
 import json
@@ -28,6 +29,12 @@ def begin(folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
+def committed(folder: Path) -> int:
+    """Return the batch at which the ledger stands."""
+    ledger = folder / "checkpoint" / "ledger"
+    return max((int(path.name) for path in ledger.glob("0*")), default=0)
+
+
 def main(kills: int) -> None:
     chance = random.Random(7)  # noqa: S311
     with tempfile.TemporaryDirectory() as name:
@@ -35,15 +42,16 @@ def main(kills: int) -> None:
         rows = lay(folder, batches=40)
         killed, batches = 0, []
         while killed < kills:
-            process = begin(folder)
-            time.sleep(5 + chance.random() * 8)
+            process, stood = begin(folder), committed(folder)
+            while committed(folder) == stood and process.poll() is None:
+                time.sleep(0.05)
+            time.sleep(chance.random())
             if process.poll() is not None:
                 break
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             killed += 1
-            ledger = folder / "checkpoint" / "ledger"
-            batches.append(max((int(p.name) for p in ledger.glob("0*")), default=0))
+            batches.append(committed(folder))
             print(f"kill {killed}: the ledger stands at batch {batches[-1]}", file=sys.stderr)
         process = begin(folder)
         if process.wait() != 0:
