@@ -67,6 +67,16 @@ def uneven(snapshots: Sequence[Snapshot]) -> float:
     return imbalance(np.sum([s.queries["q"].load for s in snapshots], axis=0))
 
 
+def heaviest_key(snapshots: Sequence[Snapshot]) -> float:
+    """Give the load of the heaviest key over the mean load: no plan of whole keys is below it."""
+    shares = [
+        float(q.keys.cost.max() / q.load.mean())
+        for q in (s.queries["q"] for s in snapshots)
+        if q.keys is not None and len(q.keys.cost) and q.load.any()
+    ]
+    return statistics.median(shares)
+
+
 def spread() -> Rows:
     """Hash only against balanced, before and after other keys become hot."""
     spark, found = session(), []
@@ -110,6 +120,7 @@ def spread() -> Rows:
                     "hash_after_shift": uneven(sides["hash"][shift:]),
                     "balanced": uneven(sides["even"][shift - 4 : shift]),
                     "balanced_after_shift": uneven(sides["even"][shift + 4 : batches]),
+                    "heaviest_key": heaviest_key(sides["even"][3:]),
                     "by_batch": [round(uneven([s]), 3) for s in sides["even"]],
                 }
                 tell(row)
