@@ -19,9 +19,9 @@ from evenflow.spark.driver import Driver
 from evenflow.spark.measuring import Measuring
 from evenflow.spark.projecting import Projection, covers, projection
 from evenflow.spark.registry import Hosted, Registry, listed
-from evenflow.spark.starting import start_query
+from evenflow.spark.starting import reports, start_query
 from evenflow.spark.submission import Submission
-from evenflow.spark.tasks import Work
+from evenflow.spark.tasks import Home, Work
 from evenflow.spark.view import View
 from evenflow.spark.worker import Runtime
 
@@ -86,14 +86,10 @@ class Run(View, declaring.Declares):
         head = self._driver.ledger.registry(self._driver.head().registry)
         registries = [head, self._driver.upcoming()[0], *coming]
         self._projection = projection(registries, sorted(self._sources))
-        return start_query(
-            self._spark,
-            self._driver,
-            self._sources,
-            self._projection,
-            lambda home: Work(home, self._runtime, self._measuring),
-            self._trigger,
-        )
+        home = Home(self._driver.store.uri, self._driver.identity)
+        work = Work(home, self._runtime, self._measuring)
+        frame = reports(self._spark, self._driver, self._sources, self._projection, work)
+        return start_query(self._spark, self._driver, frame, self._trigger)
 
     def _widen(self, registry: Registry) -> None:
         """See that the sources bring what a registry needs, before a batch may ask for it.

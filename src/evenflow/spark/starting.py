@@ -1,7 +1,7 @@
 """Spark's query of a run: sources, routed, one partition a worker, one report a worker."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from evenflow.spark.progress import query_name
 from evenflow.spark.projecting import Projection, projected
 from evenflow.spark.report import Report
 from evenflow.spark.router import ENVELOPE, NO_ENVELOPES
-from evenflow.spark.tasks import REPORT, Home, RouteSource, Work
+from evenflow.spark.tasks import REPORT, RouteSource, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +35,9 @@ _LOCAL_SETTINGS = {
 
 
 def start_query(
-    spark: "SparkSession",
-    driver: Driver,
-    sources: Mapping[str, "DataFrame"],
-    columns: Projection,
-    work: Callable[[Home], Work],
-    trigger: str | None,
+    spark: "SparkSession", driver: Driver, frame: "DataFrame", trigger: str | None
 ) -> "StreamingQuery":
-    """Start it over some columns of the sources: every `trigger`, or once over all there is."""
+    """Start it over a frame of `reports`: every `trigger`, or once over all there is."""
 
     def commit(frame: "DataFrame", batch: int) -> None:
         driver.commit(batch, lambda: [Report.from_json(row["report"]) for row in frame.collect()])
@@ -50,8 +45,7 @@ def start_query(
     local = driver.store.local is not None
     with _settings(spark, _SETTINGS | (_LOCAL_SETTINGS if local else {})):
         writer = (
-            _frame(spark, driver, sources, columns, work)
-            .writeStream.foreachBatch(commit)
+            frame.writeStream.foreachBatch(commit)
             .option("checkpointLocation", f"{driver.store.spark_path}/spark")
             .queryName(query_name(driver.store))
             .outputMode("append")
@@ -66,23 +60,23 @@ def start_query(
         return query
 
 
-def _frame(
+def reports(
     spark: "SparkSession",
     driver: Driver,
     sources: Mapping[str, "DataFrame"],
     columns: Projection,
-    work: Callable[[Home], Work],
+    work: Work,
 ) -> "DataFrame":
-    home = Home(driver.store.uri, driver.identity)
+    """Plan a batch over some columns of the sources, down to one report a worker."""
     streams = driver.ledger.registry(driver.head().registry).streams
     # A file here makes Spark run a batch; there is nothing to read in it.
     pulse = spark.readStream.text(f"{driver.store.spark_path}/pulse")
     envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
     for name in sorted(sources):
         source = projected(sources[name], columns[name], streams[name].time)
-        envelopes = envelopes.union(source.mapInArrow(RouteSource(home, name), ENVELOPE))
+        envelopes = envelopes.union(source.mapInArrow(RouteSource(work.home, name), ENVELOPE))
     dealt = envelopes.repartitionById(driver.workers, F.col("slot"))
-    return dealt.mapInArrow(work(home), REPORT)
+    return dealt.mapInArrow(work, REPORT)
 
 
 @contextmanager

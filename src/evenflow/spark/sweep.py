@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 POINTS = pa.schema({"experiment": pa.string(), "point": pa.string()})
 RESULT = "experiment string, point string, rows string, cpu_seconds double, error string"
 JOBS = 32  # at most, at a time
-MOST = 16  # points of a task
+MOST = 4  # points of a task: the next may be far dearer than the last
 
 Work = tuple[str, str]  # the id of an experiment, and the name of a point
 

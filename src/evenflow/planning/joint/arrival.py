@@ -1,6 +1,6 @@
 """Arrivals: the worker of every query that has none yet, all of one border together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -96,11 +96,10 @@ def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
     return placed
 
 
-def stream_rates(snapshots: Iterable[Snapshot]) -> dict[str, float]:
+def stream_rates(snapshots: Sequence[Snapshot]) -> dict[str, float]:
     """Return the bytes a batch of one copy of each stream: what one more reader of it costs."""
     sums: dict[str, float] = {}
-    count = 0
-    for count, snapshot in enumerate(snapshots, 1):  # noqa: B007 - how many there were
+    for snapshot in snapshots:
         for stream, size in stream_bytes(snapshot).items():
             sums[stream] = sums.get(stream, 0.0) + size
-    return {stream: total / count for stream, total in sums.items()}
+    return {stream: total / len(snapshots) for stream, total in sums.items()}
