@@ -9,14 +9,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.spark.harness import trades
+from tests.spark.harness import shifted, trades
 from tests.spark.local import Local
 from tests.spark.test_worker import STREAMS, SUBMISSIONS
 
 from evenflow.errors import InputError
 from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys
 from evenflow.model.traffic import round_robin_bytes, stream_bytes
+from evenflow.planning.joint import Balancing
 from evenflow.spark import counting
+from evenflow.spark.balancer import Balancer
 from evenflow.spark.counting import heaviest, tally, tally_plain
 from evenflow.spark.fitting import Fits
 from evenflow.spark.measuring import Measuring, emulate
@@ -100,6 +102,20 @@ def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
     assert found["a"][0] == 0.0
     assert found["a"][1] > 0.0
     assert found[f"#{int(hashes[1]):016x}"] == (0.0, 0.0)
+
+
+def test_hot_keys_are_those_of_the_last_batch_with_rows(tmp_path: Path) -> None:
+    local, balancer = flow(tmp_path), Balancer(Balancing.off())
+    rows = trades(np.random.default_rng(3), 200, span_s=1)
+    for part in (rows, shifted(rows.slice(0, 1), 3600), rows.slice(0, 0)):
+        local.batch({"trades": part})
+        balancer(local.driver.history[-1])
+    last = balancer.snapshots[-1].queries["sums"].keys
+    assert last is not None, "a batch without rows that closes windows is measured too"
+    assert not last.cost.any()
+    (hot,) = balancer.hot_keys("sums", 5)
+    assert hot.name == rows["symbol"][0].as_py()
+    assert 0 < hot.share <= 1
 
 
 def test_many_keys_are_merged_and_nothing_is_lost(

@@ -148,11 +148,11 @@ class Balancer:
         """Return the heaviest keys of a keyed query in the last batch that had any."""
         for snapshot in reversed(self.snapshots):
             found = snapshot.queries[query].keys if query in snapshot.queries else None
-            if found is None:
+            if found is None or not found.cost.any():  # no rows: windows closed, state moved
                 continue
             total = float(found.cost.sum() + found.rest_cost.sum())
             order = np.argsort(-found.cost, kind="stable")[:count]
-            share = found.cost[order] / total if total > 0 else np.zeros(len(order))
+            share = found.cost[order] / total
             owner = snapshot.following.route(query, found.hashes[order])
             return [
                 HotKey(found.names[at], float(part), int(worker))
