@@ -18,7 +18,7 @@ from evenflow.planning.joint import Balancing
 
 QUERIES = {
     "pairs": """SELECT a.symbol, a.ts AS t1, b.ts AS t2 FROM trades a JOIN trades b
-        ON a.symbol = b.symbol AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL 200 MILLISECONDS""",
+        ON a.symbol = b.symbol AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL 20 MILLISECONDS""",
     "counts": """SELECT window.start AS s, symbol, count(*) AS n FROM trades
         GROUP BY window(ts, '2 seconds'), symbol""",
 }

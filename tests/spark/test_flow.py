@@ -149,10 +149,24 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
     store = Store(play.checkpoint)
     entry = sorted(store.names("ledger"))[-1]
     assert store.local is not None
+    offsets, aside = store.local / "spark/offsets", store.local / "aside"
+    offsets.rename(aside)
+    with pytest.raises(InputError, match="Spark began batch -1, the ledger expects 2"):
+        again.start(available_now=True)
+    aside.rename(offsets)
     path = store.local / "ledger" / entry
     path.write_bytes(path.read_bytes().replace(b'"batch"', b'"bitch"'))
     with pytest.raises(InputError, match="checksum does not match"):
         again.start(available_now=True)
+
+
+def test_what_a_driver_left_that_died_at_its_first_offsets_is_in_nobodys_way(play: Play) -> None:
+    left = play.folder / "checkpoint/spark/offsets"
+    left.mkdir(parents=True)
+    (left / ".0.fd5eb9e6.tmp").write_text("v1")
+    flow = play.flow()
+    flow.query("dear", DEAR)
+    assert rows_of(play.run(flow).results("dear"))
 
 
 def test_queries_come_and_go_while_it_runs(play: Play) -> None:

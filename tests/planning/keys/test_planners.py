@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import predicates
 from tests.strategies import key_configs, key_loads
@@ -21,8 +21,13 @@ def plan(name: str, keys: KeyLoads, config: KeyConfig, seed: int = 0) -> KeyPlan
     return ALGORITHMS[name](keys, config, np.random.default_rng(seed))
 
 
+# The only key with any load is away from home, and the table has no room for it.
+AWAY = KeyLoads.of(np.array([0.0, 1.0]), np.zeros(2), np.array([0, 0]), np.array([0, 1]), 2)
+
+
 @pytest.mark.parametrize("name", FAST)
 @given(keys=key_loads(), config=key_configs)
+@example(keys=AWAY, config=KeyConfig(max_imbalance=0.0, max_table=0))
 def test_shared_predicates(name: str, keys: KeyLoads, config: KeyConfig) -> None:
     made = plan(name, keys, config)
     predicates.each_key_placed_once(keys, made)

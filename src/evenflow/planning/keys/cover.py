@@ -15,6 +15,7 @@ far the cheapest. Mixed does evict: it competes, with its own beta and with beta
 state, as here), both followed by that same last step.
 
 If no plan keeps both bounds, the table bound is kept and the limit raised as little as that needs.
+Keys too heavy for any worker stay where they are, also if their entries alone break it.
 """
 
 from dataclasses import replace
@@ -43,7 +44,8 @@ def cover(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPla
         *(market.undo(rival, aim.limit) for rival in rivals),
     ]
     if not any(market.kept(offer, aim.limit) for offer in offers):
-        offers += [_search_limit(market, aim), market.undo(keys.home, np.inf)]
+        stay = np.where(aim.fixed, keys.owner, keys.home)
+        offers += [_search_limit(market, aim), market.undo(stay, np.inf)]
     best = min(offers, key=lambda offer: market.rank(offer, aim.limit))
     return close(keys, config, market.owners(best), aim)
 
