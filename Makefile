@@ -17,7 +17,7 @@ run: .venv/.base ## a skewed, bursty market kept even, with the page on http://1
 	$(BIN)/evenflow run examples/01_market.yaml --fresh
 
 test: check ## everything CI runs: lint, types, import borders, doctests, tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 check: lint types borders
 

@@ -1,10 +1,11 @@
 """Settings of the whole test run."""
 
 import os
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 # Timing is never tested: machines are shared and kernels compile on first use. CI repeats the same
 # examples, so that a change is judged by itself; at a desk every run tries new ones.
@@ -17,14 +18,17 @@ settings.register_profile(
 )
 settings.load_profile("evenflow")
 
-HERE = Path(__file__).parent
-SPARK = {HERE / "spark", HERE / "sql/test_spark.py"}
+
+class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps all tests with Spark in one process, as a Spark each would only compete.
+
+    The others go by file to whoever is free. (Groups of xdist have no effect with pytest 9.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "spark" if file.startswith(("tests/spark/", "tests/sql/test_spark.py")) else file
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what needs Spark in one process, and begin with it; a second one has the others."""
-    for item in items:
-        if SPARK & {item.path, *item.path.parents}:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogether:
+    return SparkTogether(config, log)
