@@ -15,9 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.spark.crashing import QUERIES
-from tests.spark.harness import batch_rows, session
-from tests.spark.test_crashes import ROOT, check, lay
+from tests.programs.test_kills import ROOT, check, lay
 
 
 def begin(folder: Path) -> subprocess.Popen[bytes]:
@@ -39,7 +37,7 @@ def main(kills: int) -> None:
     chance = random.Random(7)  # noqa: S311
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = lay(folder, batches=40)
+        lay(folder, batches=40)
         killed, batches = 0, []
         while killed < kills:
             process, stood = begin(folder), committed(folder)
@@ -56,10 +54,7 @@ def main(kills: int) -> None:
         process = begin(folder)
         if process.wait() != 0:
             sys.exit((folder / "log").read_text()[-2000:])
-        spark = session("local[2,4]")
-        check(spark, folder, rows)
-        counts = {n: sum(batch_rows(spark, QUERIES[n][0], {}).values()) for n in QUERIES}
-        spark.stop()
+        counts = check(folder)
     print(json.dumps({"kills": killed, "batch_at_kill": batches, "rows_equal": counts}))
 
 

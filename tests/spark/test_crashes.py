@@ -1,6 +1,5 @@
 """Killed at any step of a move, a run ends with the rows that Spark's batch SQL gives."""
 
-import json
 import os
 import random
 import signal
@@ -13,9 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from tests.spark.crashing import QUERIES
-from tests.spark.harness import BEGIN_US, SECOND, batch_rows, cut, trades, write_batches
+from tests.spark.harness import cut, trades
 from tests.spark.local import Local
 from tests.spark.test_worker import NAMES, STREAMS, SUBMISSIONS, any_plan, last_row
 
@@ -24,7 +21,6 @@ from evenflow.spark import crash
 from evenflow.spark.asks import Cancel
 from evenflow.spark.submission import Submission, subscriptions
 
-ROOT = Path(__file__).parents[2]
 POINTS = (
     "worker.before_write",
     "worker.after_write",
@@ -183,68 +179,3 @@ def test_a_crash_point_kills(tmp_path: Path) -> None:
     run = [sys.executable, "-c", code]
     assert subprocess.run(run, env=environment, check=False).returncode == -signal.SIGKILL
     assert subprocess.run(run, env=environment, check=False).returncode == 0
-
-
-def lay(folder: Path, batches: int = 5) -> pa.Table:
-    rng = np.random.default_rng(5)
-    rows = trades(rng, 24 * batches)
-    late = pa.array([BEGIN_US + 3600 * SECOND]).cast(rows.schema.field("ts").type)
-    last = rows.slice(0, 1).set_column(0, "ts", late)
-    write_batches(folder / "trades", [*cut(rng, rows, batches), last])
-    return pa.concat_tables([rows, last])
-
-
-def start(folder: Path, point: str = "", master: str = "local[2,4]") -> int:
-    """Run the program; when it dies, its JVM goes too, as if the machine had lost power."""
-    environment = {
-        **os.environ,
-        "EVENFLOW_CRASH": point,
-        "EVENFLOW_CRASH_MARK": str(folder / f"mark-{point.partition(':')[0]}"),
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [sys.executable, "-m", "tests.spark.crashing", str(folder), master]
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            return process.wait(timeout=200)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def check(spark: SparkSession, folder: Path, rows: pa.Table, *, asked: bool = False) -> None:
-    found = json.loads((folder / "found.json").read_text())
-    assert found["quarantined"] == []
-    assert found["hosted"] == sorted([*QUERIES, *(["asked"] if asked else [])])
-    dear = batch_rows(spark, QUERIES["dear"][0], {"trades": rows})
-    spark.sql(QUERIES["dear"][0]).createOrReplaceTempView("dear")
-    assert dear
-    for name, (sql, _, _) in QUERIES.items():
-        expected = batch_rows(spark, sql, {})
-        if name in ("sums", "derived"):  # the last row's windows stay open
-            last = max(row[0] for row in expected)
-            expected = type(expected)({r: n for r, n in expected.items() if r[0] < last})
-        assert found[name] == sorted(map(str, expected.elements())), name
-
-
-@pytest.mark.slow
-def test_the_driver_killed_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
-    rows = lay(tmp_path)
-    asking = ("run.widened:1", "driver.asked:1")
-    for point in (*asking, "driver.plan:1", "driver.ledger:1", "driver.collected:2"):
-        assert start(tmp_path, point) == -signal.SIGKILL, f"{point} was not reached"
-    assert start(tmp_path, "worker.after_write:2") == 0
-    assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"
-    check(spark, tmp_path, rows, asked=True)
-
-
-@pytest.mark.slow
-def test_separate_executors_and_one_of_them_killed(spark: SparkSession, tmp_path: Path) -> None:
-    rows = lay(tmp_path)
-    assert start(tmp_path, "worker.before_write:2:executor", "local-cluster[2,1,1024]") == 0
-    assert (tmp_path / "mark-worker.before_write").exists(), "no executor was killed"
-    assert "ExecutorLostFailure" in (tmp_path / "log").read_text() or (
-        "Lost executor" in (tmp_path / "log").read_text()
-    )
-    check(spark, tmp_path, rows)

@@ -1,8 +1,6 @@
 """Every example runs, small: its rows arrive, its results are those of the same rows at once."""
 
 import importlib.util
-import os
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -140,16 +138,3 @@ def test_own_dataframe(
     monkeypatch.setattr(sys, "argv", ["05_dataframe.py", "6"])
     module("05_dataframe").main(str(runs / "flow"))
     assert "digit" in capfd.readouterr().out
-
-
-@pytest.mark.slow
-def test_cluster(runs: Path) -> None:
-    """A master, two workers and a driver: four JVMs of their own."""
-    environment = {**os.environ, "EVENFLOW_BIN": str(Path(sys.executable).parent)}
-    done = subprocess.run(
-        [EXAMPLES / "07_cluster.sh", "--json", "--set", "datasets.market.batches=2"],
-        env=environment, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert '"rows": 4000' in done.stdout
-    assert delivered(runs / "cluster-results/jumps") > 0
