@@ -93,10 +93,13 @@ def heaviest_key(snapshots: Sequence[Snapshot]) -> float:
     return max(costs.values()) / mean
 
 
-def verdict(decisions: Sequence[Decision]) -> float | None:
-    """Give the imbalance that the controller last said it cannot get below, if it said so."""
-    told = [v.reachable for d in decisions for v in d.verdicts if v.code == "heavy_key"]
-    return told[-1] if told else None
+def verdicts(snapshots: Sequence[Snapshot], decisions: Sequence[Decision]) -> list[float]:
+    """Give what the controller said at each border it cannot get below; 1.08 if it said nothing."""
+    told = {
+        d.batch: [v.reachable for v in d.verdicts if v.code == "heavy_key" and v.reachable]
+        for d in decisions
+    }
+    return [max([1.08, *told.get(s.batch, ())]) for s in snapshots]
 
 
 def spread() -> Rows:
@@ -136,7 +139,9 @@ def spread() -> Rows:
                     }
                 hashed, (even, decisions) = sides["hash"].snapshots, sides["even"]
                 before, after = even[shift - 4 : shift], even[shift + 4 :]
-                border = even[shift].batch
+                bounds = verdicts(even, decisions)
+                by_batch = [uneven([snapshot]) for snapshot in even]
+                over = [found / bound for found, bound in zip(by_batch, bounds, strict=True)]
                 row = {
                     "query": query,
                     "skew": skew,
@@ -144,13 +149,13 @@ def spread() -> Rows:
                     "hash": uneven(hashed[3:shift]),
                     "balanced": uneven(before),
                     "heaviest_key": heaviest_key(before),
-                    "verdict": verdict([d for d in decisions if d.batch < border]),
+                    "over_bound": statistics.mean(over[shift - 4 : shift]),
                     "hash_after_shift": uneven(hashed[shift:]),
                     "balanced_after_shift": uneven(after),
                     "heaviest_key_after_shift": heaviest_key(after),
-                    "verdict_after_shift": verdict([d for d in decisions if d.batch >= border]),
-                    "by_batch": [round(uneven([s]), 3) for s in even],
-                    "verdicts": [round(verdict([d]) or 0.0, 3) for d in decisions],
+                    "over_bound_after_shift": statistics.mean(over[shift + 4 :]),
+                    "by_batch": np.round(by_batch, 3).tolist(),
+                    "bounds": np.round(bounds, 3).tolist(),
                     "reasons": [d.reason for d in decisions],
                 }
                 tell(row)

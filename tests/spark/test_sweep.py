@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from evenflow.experiments import EXPERIMENTS
 from evenflow.experiments.experiment import Outcome, Point, Row, measure, name_of
-from evenflow.spark.sweep import sweep
+from evenflow.spark.sweep import scouts_first, sweep
 
 FIGURE = EXPERIMENTS["borealis-fig1"]
 
@@ -23,6 +23,16 @@ def test_a_sweep_measures_every_point_once(spark: SparkSession) -> None:
     for point in points:
         assert found[point].rows == measure(FIGURE, point).rows
     assert "seconds must be at least 0" in found[bad].error
+
+
+def test_one_point_of_each_algorithm_goes_ahead_the_papers_in_turn() -> None:
+    def points(id_: str, *algorithms: str) -> list[tuple[str, str]]:
+        return [(id_, name_of({"algorithm": name, "seed": at}))
+                for name in algorithms for at in range(2)]  # fmt: skip
+
+    one, other = points("one-fig1", "a", "b"), points("other-fig1", "a")
+    found = scouts_first([*one, *other])
+    assert found == [one[0], other[0], one[2], one[1], one[3], other[1]]
 
 
 def live_rows(point: Point) -> list[Row]:

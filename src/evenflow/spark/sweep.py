@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -92,7 +92,7 @@ def _spread(
     cores = spark.sparkContext.defaultParallelism
     jobs = min(2 * cores, JOBS)
     seconds: dict[str, float] = {}  # of a point of each experiment, as known by now
-    chunks = _chunks(work, max(2 * cores // jobs, 1), seconds)
+    chunks = _chunks(scouts_first(work), max(2 * cores // jobs, 1), seconds)
     pending: set[Future[list[Outcome]]] = set()
     with ThreadPoolExecutor(jobs, thread_name_prefix="evenflow-sweep") as threads:
         try:
@@ -114,6 +114,24 @@ def _spread(
             with suppress(Exception):
                 spark.sparkContext.cancelAllJobs()
             raise
+
+
+def scouts_first(work: Sequence[Work]) -> list[Work]:
+    """Put one point of each algorithm of each experiment first, those of the papers in turn.
+
+    They compile what the others then find on disk: a kernel is compiled once, not in every process,
+    as processes that start side by side have different papers' kernels to compile.
+    """
+    scouts: dict[tuple[str, str], Work] = {}
+    for item in work:
+        scouts.setdefault((item[0], json.loads(item[1]).get("algorithm", "")), item)
+    papers: dict[str, list[Work]] = {}
+    for item in scouts.values():
+        papers.setdefault(item[0].partition("-")[0], []).append(item)
+    turns = zip_longest(*papers.values())
+    first = [item for turn in turns for item in turn if item is not None]
+    sent = set(first)
+    return [*first, *(item for item in work if item not in sent)]
 
 
 def _chunks(
