@@ -25,17 +25,29 @@ VARIED: dict[str, tuple[str, tuple[float, ...]]] = {
 }
 
 
+TABLE_2 = {
+    "workers": 20,
+    "operators": 10,
+    "window_seconds": 10,
+    "samples": 10,
+    "fluctuation_seconds": 10,
+    "fluctuation_ratio": 4,
+}
+
+
 def _fig9_points(scale: Scale) -> list[Point]:
-    cases: list[Point] = [
+    """Return each value under each algorithm; table 2 is on every axis, and measured once."""
+    cases: list[Point] = [{"parameter": "", "value": 0}]
+    cases += [
         {"parameter": name, "value": value} for name, (_, values) in VARIED.items()
-        for value in values
+        for value in values if value != TABLE_2[name]
     ]  # fmt: skip
     return grid(scale, (*STATIC, *DYNAMIC), cases)
 
 
 def _fig9_run(point: Point) -> list[Row]:
     parameter, value = str(point["parameter"]), float(point["value"])
-    changed: dict[str, Any] = {parameter: value}
+    changed: dict[str, Any] = {parameter: value} if parameter else {}
     if parameter == "workers":
         changed = {"workers": int(value), "operators": 10 * int(value)}
     elif parameter == "operators":
@@ -44,7 +56,9 @@ def _fig9_run(point: Point) -> list[Row]:
         changed = {"samples": int(value)}
     rest = {name: point[name] for name in ("algorithm", "seconds", "seed")}
     start = "connected" if point["algorithm"] in EVERY_SECOND else "random"
-    return borealis.run({**rest, **changed, "load": 0.9, "start": start})
+    (row,) = borealis.run({**rest, **changed, "load": 0.9, "start": start})
+    places = {parameter: point["value"]} if parameter else TABLE_2
+    return [{**row, "parameter": name, "value": at} for name, at in places.items()]
 
 
 def _fig9(rows: Rows) -> "Figure":

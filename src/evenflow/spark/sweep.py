@@ -1,9 +1,9 @@
 """Experiments swept on Spark: a DataFrame of points in, a DataFrame of results out.
 
-Points go out in chunks, a job each and a task for each point, or for as many as take a second, as a
-job has its price. Twice as many tasks as the cluster has cores are under way at any time, so that
-no core waits for the longest one, and every chunk is handed back as soon as it is done: whoever
-keeps it loses only what was under way.
+Points go out in chunks, a job each and a task for each point, or for as many as take some seconds,
+as a job has its price. Twice as many tasks as the cluster has cores are under way at any time, so
+that no core waits for the longest one, and every chunk is handed back as soon as it is done:
+whoever keeps it loses only what was under way.
 Points of live experiments run streams of their own: they follow one by one, on the driver, in a
 session with a task slot for each of their workers.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 POINTS = pa.schema({"experiment": pa.string(), "point": pa.string()})
 RESULT = "experiment string, point string, rows string, cpu_seconds double, error string"
 JOBS = 32  # at most, at a time
-MOST = 4  # points of a task: the next may be far dearer than the last
+SECONDS, MOST = 3.0, 16  # of a task, as far as can be foreseen; points of a task
 
 Work = tuple[str, str]  # the id of an experiment, and the name of a point
 
@@ -91,7 +91,7 @@ def _spread(
     """Measure points as Spark tasks."""
     cores = spark.sparkContext.defaultParallelism
     jobs = min(2 * cores, JOBS)
-    seconds: dict[str, float] = {}  # of a point of each experiment, as known by now
+    seconds: dict[str, list[float]] = {}  # of the points of each experiment that are done
     chunks = _chunks(scouts_first(work), max(2 * cores // jobs, 1), seconds)
     pending: set[Future[list[Outcome]]] = set()
     with ThreadPoolExecutor(jobs, thread_name_prefix="evenflow-sweep") as threads:
@@ -106,7 +106,8 @@ def _spread(
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
                     outcomes = future.result()
-                    seconds.update((one.experiment, one.cpu_seconds) for one in outcomes)
+                    for one in outcomes:
+                        seconds.setdefault(one.experiment, []).append(one.cpu_seconds)
                     keep(outcomes)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -135,14 +136,14 @@ def scouts_first(work: Sequence[Work]) -> list[Work]:
 
 
 def _chunks(
-    work: Sequence[Work], tasks: int, seconds: Mapping[str, float]
+    work: Sequence[Work], tasks: int, seconds: Mapping[str, Sequence[float]]
 ) -> Iterator[Sequence[Work]]:
-    """Cut the work for jobs of so many tasks: each one point, or as many as take a second."""
+    """Cut the work for jobs of so many tasks: each one point, or as many as take some seconds."""
     at = 0
     while at < len(work):
         experiment = work[at][0]
-        known = seconds.get(experiment, 1.0)
-        most = tasks * min(max(int(1.0 / max(known, 1e-3)), 1), MOST)
+        known = seconds.get(experiment, [SECONDS])
+        most = tasks * min(max(int(SECONDS * len(known) / max(sum(known), 1e-3)), 1), MOST)
         chunk = list(takewhile(lambda item: item[0] == experiment, work[at : at + most]))  # noqa: B023
         yield chunk
         at += len(chunk)
