@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from evenflow.experiments import borealis, drawing
 from evenflow.experiments.borealis import EVERY_SECOND, LEVEL, PAPER, RATIO, grid
 from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows, Scale
@@ -56,12 +58,20 @@ def _fig9_run(point: Point) -> list[Row]:
         changed = {"samples": int(value)}
     rest = {name: point[name] for name in ("algorithm", "seconds", "seed")}
     start = "connected" if point["algorithm"] in EVERY_SECOND else "random"
-    (row,) = borealis.run({**rest, **changed, "load": 0.9, "start": start})
-    places = {parameter: point["value"]} if parameter else TABLE_2
-    return [{**row, "parameter": name, "value": at} for name, at in places.items()]
+    return borealis.run({**rest, **changed, "load": 0.9, "start": start})
+
+
+def _on_axes(rows: Rows) -> Rows:
+    """Put what was measured with table 2 on every axis."""
+    found = []
+    for row in rows.to_pylist():
+        places = {row["parameter"]: row["value"]} if row["parameter"] else TABLE_2
+        found += [{**row, "parameter": name, "value": at} for name, at in places.items()]
+    return pa.Table.from_pylist(found)
 
 
 def _fig9(rows: Rows) -> "Figure":
+    rows = _on_axes(rows)
     figure, axes = drawing.panels(len(VARIED), columns=3)
     for panel, (parameter, (label, values)) in zip(axes, VARIED.items(), strict=True):
         drawing.lines(
@@ -81,7 +91,7 @@ def _fig9(rows: Rows) -> "Figure":
 
 
 def _fig9_claims(rows: Rows) -> list[Claim]:
-    claims = []
+    rows, claims = _on_axes(rows), []
     for parameter, (named, values) in VARIED.items():
         label = named.partition(",")[0]  # without the unit
         found = spreads(
