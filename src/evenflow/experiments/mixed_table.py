@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 THETAS = (0.02, 0.08, 0.15, 0.3)
 TABLES = tuple(1 << power for power in (1, 3, 5, 6, 7, 8, 9, 10, 11, 13))
 KEYS: dict[Scale, int] = {"small": 10_000, "paper": 100_000}
-ADJUSTMENTS: dict[Scale, int] = {"small": 1 << 10, "paper": 1 << 13}
+ADJUSTMENTS: dict[Scale, int] = {"small": 1 << 9, "paper": 1 << 13}
 BOUNDED = ("mixed", "cover")
 
 
