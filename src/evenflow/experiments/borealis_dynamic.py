@@ -79,14 +79,14 @@ def _fig5_claims(rows: Rows) -> list[Claim]:
                     f"After the rise {text} from COR-GLB's plan (rates {jump})",
                     f"COR-GLB {cor}, RAND-GLB {rand}, LLF-GLB {llf}; variance {found['variance',]}",
                     holds,
-                    "" if holds else _fig5_why(measure),
+                    "" if holds else _fig5_why(measure, jump),
                 )
             )
     return claims
 
 
-def _fig5_why(measure: str) -> str:
-    if measure == "moved_load":
+def _fig5_why(measure: str, jump: str) -> str:
+    if (measure, jump) == ("moved_load", "scaled"):
         return (
             "The window is one whole period, so that LLF-BAL sees means alone; when all rates rise "
             "by one factor, even means stay even. LLF-GLB's are the most even and leave nothing to "
