@@ -210,7 +210,7 @@ EXPERIMENTS = (
         paper=PAPER,
         title="Offline query assignment",
         shows="how often sources are shipped when all queries are known beforehand",
-        cost="35 s on 2 cores",
+        cost="65 s on 2 cores",
         points=lambda scale: sweep(scale, OFFLINE),
         run=run,
         draw=_fig4,
@@ -221,7 +221,7 @@ EXPERIMENTS = (
         paper=PAPER,
         title="Online query assignment without departures",
         shows="the same when queries are placed one by one as they arrive",
-        cost="20 s on 2 cores",
+        cost="25 s on 2 cores",
         points=lambda scale: sweep(
             scale, ONLINE, lambda p: p["algorithm"] != "repair" or p["panel"] == "popularity"
         ),

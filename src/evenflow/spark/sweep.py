@@ -120,8 +120,8 @@ def _spread(
 def scouts_first(work: Sequence[Work]) -> list[Work]:
     """Put one point of each algorithm of each experiment first, those of the papers in turn.
 
-    They compile what the others then find on disk: a kernel is compiled once, not in every process,
-    as processes that start side by side have different papers' kernels to compile.
+    They compile what the others then find on disk, and processes side by side have different
+    papers' kernels to compile, instead of the same ones each.
     """
     scouts: dict[tuple[str, str], Work] = {}
     for item in work:
