@@ -20,6 +20,7 @@ from evenflow.planning.operators.pairing import (
 from evenflow.planning.operators.snapshot import OperatorSnapshot
 from evenflow.planning.operators.spread_by import spread_by, spread_by_plain
 from evenflow.planning.operators.statistics import centred
+from evenflow.planning.operators.traffic import Traffic
 from evenflow.planning.operators.variance import best_change_plain, objective, vectors_of
 
 STEPS = pytest.mark.parametrize("step", [ONE_WAY, REDISTRIBUTE, EXCHANGE])
@@ -83,35 +84,54 @@ def test_spreading_by_preference(given_snapshot: OperatorSnapshot) -> None:
     assert placement.tolist() == plain.tolist()
 
 
-def descended(s: OperatorSnapshot, max_moved: int) -> Workers:
+def descended(s: OperatorSnapshot, max_moved: int, traffic: Traffic) -> Workers:
     vectors, placement = vectors_of(s), s.placement.copy()
     totals = np.zeros((s.workers, vectors.shape[1]))
     np.add.at(totals, placement, vectors)
-    starts, nothing = np.zeros(len(placement) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     descend(
         max_moved, vectors, vectors @ totals.T, np.zeros(len(placement)), s.placement.copy(),
         np.flatnonzero(s.series.movable), placement,
-        0.0, starts, nothing, np.zeros(0), np.zeros((s.workers, 0), dtype=np.int64),
+        traffic.price, traffic.starts, traffic.reads, traffic.rates,
+        traffic.readers(placement, s.workers),
     )  # fmt: skip
     return placement
 
 
+def shipping(operators: int, price: float, seed: int) -> Traffic:
+    """Return operators that read one or two of five sources."""
+    rng = np.random.default_rng(seed)
+    reads = [rng.choice(5, rng.integers(1, 3), replace=False).tolist() for _ in range(operators)]
+    return Traffic.of(reads, rng.uniform(0.5, 2.0, 5), price)
+
+
+PRICES = pytest.mark.parametrize("price", [0.0, 0.001, 0.05])
+"""What a unit of shipped rate costs: nothing, some moves and swaps turn, most do."""
+
+
+@PRICES
 @pytest.mark.parametrize("seed", range(8))
-def test_descent_ends_where_no_move_or_swap_gains(seed: int) -> None:
+def test_descent_ends_where_no_move_or_swap_gains(seed: int, price: float) -> None:
     s = snapshot(bursts(14, 6, seed), 4, np.zeros(14, dtype=np.int32), pinned=(2,))
-    placement = descended(s, max_moved=14)
-    change, *_ = best_change_plain(vectors_of(s), placement, 4, s.series.movable)
+    traffic = shipping(14, price, seed)
+    placement = descended(s, 14, traffic)
+    change, *_ = best_change_plain(vectors_of(s), placement, 4, s.series.movable, traffic)
     assert change > -1e-9
     assert placement[2] == 0
 
 
+@PRICES
 @pytest.mark.parametrize("seed", range(8))
-def test_descent_takes_the_best_change_first(seed: int) -> None:
+def test_descent_takes_the_best_change_first(seed: int, price: float) -> None:
     s = snapshot(bursts(10, 6, seed), 3, np.arange(10, dtype=np.int32) % 3)
+    traffic = shipping(10, price, seed)
     change, operator, _, partner = best_change_plain(
-        vectors_of(s), s.placement, 3, s.series.movable
+        vectors_of(s), s.placement, 3, s.series.movable, traffic
     )
     allowed = len({operator, partner} - {-1})
-    placement = descended(s, max_moved=allowed)
-    assert objective(s, placement) <= objective(s, s.placement) + change + 1e-12
+    placement = descended(s, allowed, traffic)
+
+    def total(owners: Workers) -> float:
+        return objective(s, owners) + price * traffic.shipped(owners, 3)
+
+    assert total(placement) <= total(s.placement) + change + 1e-12
     assert (placement != s.placement).sum() <= allowed

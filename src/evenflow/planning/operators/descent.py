@@ -6,7 +6,9 @@ Operator o is a vector v_o, worker i the sum V_i of its operators, and the objec
 
 Moving o from i to j changes the first term by 2 (v_o . V_j - v_o . V_i + |v_o|^2); swapping o with
 p on j by the sum of the two moves less 4 v_o . v_p. With all products v_o . V_i kept (`dots`), a
-change is judged in constant time, and a swap needs v_o . v_p only where the rest is promising.
+change is judged in constant time. A swap needs v_o . v_p, and what it ships, only where bounds of
+both leave hope: v_o . v_p is at most m_o m_p + s_o s_p, with m the last entry (the mean load) and s
+the length of the others, and no more is saved than the sources that only o and only p read there.
 """
 
 import numpy as np
@@ -83,15 +85,46 @@ def away_change(price: Floats, home: Workers, operator: int, here: int, there: i
 
 
 @kernel
+def only_here(
+    operator: int,
+    worker: int,
+    starts: Indices,
+    reads: Indices,
+    rates: Floats,
+    readers: Indices,
+) -> float:
+    """Return the rate of the sources that nobody else on an operator's worker reads."""
+    rate = 0.0
+    for at in range(starts[operator], starts[operator + 1]):
+        if readers[worker, reads[at]] == 1:
+            rate += rates[reads[at]]
+    return rate
+
+
+@kernel
+def move_changes(
+    squares: Floats, dots: Floats, price: Floats, home: Workers, placement: Workers, into: Floats
+) -> None:
+    """Put into [i, o] by how much the objective changes if o moves to i, but for what it ships."""
+    count, workers = dots.shape
+    for o in range(count):
+        here = placement[o]
+        leaving = 2 * (squares[o] - dots[o, here])
+        for i in range(workers):
+            change = leaving + 2 * dots[o, i] + away_change(price, home, o, here, i)
+            into[i, o] = 0.0 if i == here else change
+
+
+@kernel
 def best_change(
     o: int,
     targets: Indices,
     partners: Indices,
     vectors: Floats,
-    squares: Floats,
-    dots: Floats,
-    price: Floats,
-    home: Workers,
+    means: Floats,
+    lengths: Floats,
+    alone: Floats,
+    moving: Floats,
     placement: Workers,
     shipping: float,
     starts: Indices,
@@ -102,31 +135,34 @@ def best_change(
     """Return the best move to some targets or swap with some partners.
 
     As (change of the objective, worker, partner or -1 for a move); (0, -1, -1) if none gains.
+    `means` are m, `lengths` s, `alone` what the sources of `only_here` cost; `moving` is what
+    `move_changes` gives.
     """
     here = placement[o]
     best, to, partner = 0.0, -1, -1
-    leaving = 2 * (squares[o] - dots[o, here])
     for j in targets:
         if j == here:
             continue
-        change = leaving + 2 * dots[o, j] + away_change(price, home, o, here, j)
+        change = moving[j, o]
         if shipping > 0.0:
             change += shipping * shipping_change(o, here, j, starts, reads, rates, readers)
         if change < best:
             best, to, partner = change, j, -1
+    mean, length, own = 4 * means[o], 4 * lengths[o], alone[o]
     for p in partners:
         j = placement[p]
         if j == here:
             continue
-        change = leaving + 2 * dots[o, j] + 2 * (dots[p, here] - dots[p, j] + squares[p])
-        change += away_change(price, home, o, here, j) + away_change(price, home, p, j, here)
-        if shipping == 0.0 and change - 2 * (squares[o] + squares[p]) >= best:
-            continue  # 2 v_o . v_p is never above |v_o|^2 + |v_p|^2
+        change = moving[j, o] + moving[here, p] - mean * means[p]
+        if change - own - alone[p] - length * lengths[p] >= best:
+            continue
         product = 0.0
-        for t in range(vectors.shape[1]):
+        for t in range(vectors.shape[1] - 1):
             product += vectors[o, t] * vectors[p, t]
         change -= 4 * product
         if shipping > 0.0:
+            if change - own - alone[p] >= best:
+                continue
             change += shipping * swap_shipping_change(o, p, here, j, starts, reads, rates, readers)
         if change < best:
             best, to, partner = change, j, p
@@ -185,9 +221,13 @@ def descend(
     old value still bounds the others from below, and they are judged when it comes up.
     """
     count, workers = dots.shape
-    squares = np.zeros(count)
+    squares, lengths, alone = np.zeros(count), np.zeros(count), np.zeros(count)
     for o in range(count):
         squares[o] = (vectors[o] ** 2).sum()
+        lengths[o] = np.sqrt((vectors[o, :-1] ** 2).sum())
+        alone[o] = shipping * only_here(o, placement[o], starts, reads, rates, readers)
+    means, moving = vectors[:, -1].copy(), np.zeros((workers, count))
+    move_changes(squares, dots, price, home, placement, moving)
     least = -ROUNDING * max(squares.sum(), 1e-300)
     everywhere = np.arange(workers)
     changes = np.zeros(count)
@@ -198,8 +238,8 @@ def descend(
     for o in free:
         away += home[o] >= 0 and placement[o] != home[o]
         changes[o], to[o], partner[o] = best_change(
-            o, everywhere, free, vectors, squares, dots, price, home, placement,
-            shipping, starts, reads, rates, readers,
+            o, everywhere, free, vectors, means, lengths, alone, moving, placement, shipping,
+            starts, reads, rates, readers,
         )  # fmt: skip
     while True:
         best, which, after = least, -1, away
@@ -215,20 +255,23 @@ def descend(
         if stale[which]:
             stale[which] = False
             changes[which], to[which], partner[which] = best_change(
-                which, everywhere, free, vectors, squares, dots, price, home, placement,
+                which, everywhere, free, vectors, means, lengths, alone, moving, placement,
                 shipping, starts, reads, rates, readers,
             )  # fmt: skip
             continue
         one, two, away = np.int64(placement[which]), to[which], after
         apply_change(which, two, partner[which], vectors, dots, placement, starts, reads, readers)
+        move_changes(squares, dots, price, home, placement, moving)
         touched = np.array([one, two])
         inside = free[(placement[free] == one) | (placement[free] == two)]
+        for o in inside:
+            alone[o] = shipping * only_here(o, placement[o], starts, reads, rates, readers)
         for o in free:
             moved = np.int64(placement[o]) in (one, two)
             change, target, other = best_change(
                 o, everywhere if moved else touched, free if moved else inside,
-                vectors, squares, dots, price, home, placement,
-                shipping, starts, reads, rates, readers,
+                vectors, means, lengths, alone, moving, placement, shipping,
+                starts, reads, rates, readers,
             )  # fmt: skip
             if moved or change < changes[o]:
                 changes[o], to[o], partner[o], stale[o] = change, target, other, False

@@ -166,14 +166,19 @@ def _shipping(
 
 
 def best_change_plain(
-    vectors: Floats, placement: Workers, workers: int, movable: Bools
+    vectors: Floats,
+    placement: Workers,
+    workers: int,
+    movable: Bools,
+    traffic: Traffic | None = None,
 ) -> tuple[float, int, int, int]:
     """Return the best of all moves and swaps by trying each: (change, operator, to, partner)."""
 
     def total(owners: Workers) -> float:
         sums = np.zeros((workers, vectors.shape[1]))
         np.add.at(sums, owners, vectors)
-        return float((sums**2).sum())
+        shipped = 0.0 if traffic is None else traffic.price * traffic.shipped(owners, workers)
+        return float((sums**2).sum()) + shipped
 
     before, best = total(placement), (0.0, -1, -1, -1)
     free = np.flatnonzero(movable).tolist()
