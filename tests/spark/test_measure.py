@@ -1,8 +1,10 @@
 """What is measured of a batch: keys counted where the rows are, priced and put together."""
 
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from evenflow.spark.counting import heaviest, tally, tally_plain
 from evenflow.spark.fitting import Fits
 from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.observe import Memory, observe
+from evenflow.spark.programs import SqlRuntime
 from evenflow.spark.report import QueryStats, Report
 
 KEYED = [one for one in SUBMISSIONS if one.name in {"sums", "pairs"}]
@@ -198,3 +201,33 @@ def test_emulated_cost_counts_as_work() -> None:
     assert report.cpu_seconds == pytest.approx(2.5e-3)
     with pytest.raises(InputError, match="got -1"):
         Measuring(emulated_cost=-1)
+
+
+def test_what_compiling_takes_is_no_load_of_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = SqlRuntime.open
+
+    def slow(*given: Any) -> Any:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+        return really(*given)
+
+    monkeypatch.setattr(SqlRuntime, "open", slow)
+    local = flow(tmp_path)
+    reports = local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
+    told = [stats.cpu_seconds for report in reports for stats in report.queries.values()]
+    assert told
+    assert max(told) < 0.2
+    assert sum(report.cpu_seconds for report in reports) > 0.2, "the worker did spend it"
+
+
+def test_a_batch_in_which_no_worker_had_work_is_idle(tmp_path: Path) -> None:
+    local, memory = flow(tmp_path), Memory()
+    found = []
+    for rows in ({"trades": trades(np.random.default_rng(3), 50, span_s=1)}, {}):
+        local.batch(rows)
+        snapshot, memory = observe(local.driver.history[-1], memory)
+        found.append(snapshot.idle)
+    assert found == [False, True]

@@ -1,7 +1,9 @@
 """Workers, moves and borders without Spark."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +15,9 @@ from tests.spark.local import Local
 from tests.spark.operators import Counter
 
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.spark import border, worker
+from evenflow.spark import border, submission, worker
 from evenflow.spark.asks import Cancel
+from evenflow.spark.programs import compiled
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
 from evenflow.sql import path_of
@@ -395,3 +398,24 @@ def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> No
     symbols = rows["symbol"].to_pylist()
     expected = {(s, symbols.count(s) * times) for s in SYMBOLS for times in (1, 2, 3)}
     assert set(local.results("counts")) == expected
+
+
+def test_an_ask_that_was_tried_is_compiled_once_and_anew_if_another_came_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], workers=2)
+    names: list[str] = []
+
+    def counted(form: str, name: str, *given: Any, **more: Any) -> Any:
+        names.append(name)
+        return compiled(form, name, *given, **more)
+
+    monkeypatch.setattr(submission, "compiled", counted)
+    one, two = (replace(SUBMISSIONS[0], name=name) for name in ("one", "two"))
+    local.driver.with_ask(one)
+    assert "one" in local.driver.ask(one).queries
+    assert names == ["one"]
+    local.driver.with_ask(two)
+    local.driver.ask(Cancel("one"))
+    assert local.driver.ask(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
+    assert names == ["one", "two", "two"]

@@ -64,6 +64,11 @@ class Upcoming:
     subscribing: tuple[Subscribing, ...] = ()
     drain: frozenset[int] | None = None
 
+    def same_as(self, other: "Upcoming") -> bool:
+        """Tell whether nothing has been asked in between."""
+        same = self.registry is other.registry and self.plan is other.plan
+        return same and (self.subscribing, self.drain) == (other.subscribing, other.drain)
+
     def after(self, ask: Ask) -> "Upcoming":
         """Return it with one more ask taken in, or refuse that."""
         match ask:

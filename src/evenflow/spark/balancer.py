@@ -20,8 +20,11 @@ from evenflow.planning.joint import (
     arrive,
     decide,
     global_plan,
+    mean_loads,
     measured,
     outcome,
+    remembered,
+    same_plan,
     stream_rates,
 )
 from evenflow.spark.batch import Batch, Controller
@@ -47,6 +50,7 @@ class Balancer:
         self._handed: dict[int, int] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-plan")
         self._slow: Future[Plan] | None = None
+        self._planned: Snapshot | None = None  # what the thread planned from last
 
     def open(self, store: Store, head: int) -> None:
         """Go on from what was recorded of the batches before `head`, and record from there."""
@@ -88,16 +92,26 @@ class Balancer:
         return decision if decision.plan is not None else self._beside(decision, snapshots)
 
     def _beside(self, quiet: Decision, snapshots: tuple[Snapshot, ...]) -> Decision:
-        """Judge what the thread has planned meanwhile, and let it plan on."""
+        """Judge what the thread has planned meanwhile, and let it plan anew if there is cause."""
         if self.config.repair == "off" or self.controller is not None:
             return quiet
-        done = self._slow if self._slow is not None and self._slow.done() else None
-        if self._slow is None or done is not None:
+        if self._slow is None and self._is_worth_planning(snapshots[-1]):
+            self._planned = snapshots[-1]
             self._slow = self._thread.submit(global_plan, snapshots, self.config)
-        if done is None:
+        if self._slow is None or not self._slow.done():
             return quiet
-        adopted = adopt(done.result(), snapshots, self.config)
+        plan, self._slow = self._slow.result(), None
+        adopted = adopt(plan, snapshots, tuple(self.decisions), self.config)
         return quiet if adopted.plan is None else adopted
+
+    def _is_worth_planning(self, last: Snapshot) -> bool:
+        """Tell whether what is hosted has changed, or moved, or a while has passed."""
+        before = self._planned
+        return (
+            before is None
+            or last.batch >= before.batch + self.config.cooldown
+            or not same_plan(before.following, last.following)
+        )
 
     def _given(self, plan: Plan, message: str) -> Decision:
         snapshots, last = tuple(self.snapshots), self.snapshots[-1]
@@ -135,14 +149,14 @@ class Balancer:
 
     def arrive(self, plan: Plan, waiting: Streams, hosted: Streams) -> Mapping[str, int]:
         """Place arriving queries where their streams flow, under the balance bound."""
-        snapshots = tuple(self.snapshots)[-self.config.window :]
-        sums: dict[str, float] = {}
-        for snapshot in snapshots:
-            for name, query in snapshot.queries.items():
-                sums[name] = sums.get(name, 0.0) + float(query.load.sum())
-        loads = {name: total / len(snapshots) for name, total in sums.items()}
-        rates = stream_rates(snapshots)
-        return arrive(plan, {**hosted, **waiting}, loads, self.config, rates)
+        snapshots = remembered(tuple(self.snapshots), self.config.window)
+        return arrive(
+            plan,
+            {**hosted, **waiting},
+            mean_loads(snapshots, hosted),
+            self.config,
+            stream_rates(snapshots),
+        )
 
     def hot_keys(self, query: str, count: int) -> list["HotKey"]:
         """Return the heaviest keys of a keyed query in the last batch that had any."""

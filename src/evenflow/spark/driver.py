@@ -53,6 +53,7 @@ class Driver:
         self.results = Results(store)
         self._asks = Asks(store)
         self._upcoming: Upcoming | None = None
+        self._tried: tuple[Upcoming, Ask, Upcoming] | None = None
         self._plan: Plan | None = None
         self._drain: frozenset[int] | None = None  # asked for and not yet so
         self._ended = time.time()
@@ -119,7 +120,7 @@ class Driver:
         It is written down before this returns. Returns the registry as it will be.
         """
         with self._lock:
-            upcoming = self._coming().after(ask)
+            upcoming = self._after(ask)
             self._asks.write(ask)
             self._upcoming = upcoming
         crash_point("driver.asked")
@@ -178,7 +179,14 @@ class Driver:
     def with_ask(self, ask: Ask) -> Registry:
         """Return what would be hosted with one more ask taken in, or refuse that."""
         with self._lock:
-            return self._coming().after(ask).registry
+            return self._after(ask).registry
+
+    def _after(self, ask: Ask) -> Upcoming:
+        """Return what comes with one more ask; what was tried is not compiled a second time."""
+        coming = self._coming()
+        if self._tried is None or self._tried[1] != ask or not self._tried[0].same_as(coming):
+            self._tried = coming, ask, coming.after(ask)
+        return self._tried[2]
 
     def _coming(self) -> Upcoming:
         return self._upcoming or self._standing(self.head())

@@ -128,6 +128,7 @@ class Ledger:
     def write_plan(self, number: int, plan: Plan) -> None:
         """Write a plan under a number not used before."""
         self.store.write_record(f"plans/{number:012d}", plan_record(plan))
+        _keep(self._plans, number, plan)
 
     def registry(self, version: int) -> Registry:
         """Read a registry."""
@@ -139,6 +140,7 @@ class Ledger:
     def write_registry(self, registry: Registry) -> None:
         """Write a registry under its version."""
         self.store.write_record(f"registries/{registry.version:012d}", registry.to_record())
+        _keep(self._registries, registry.version, registry)
 
     def past(self, name: str) -> Hosted:
         """Read a query that was cancelled: its results stay readable."""

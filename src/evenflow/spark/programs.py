@@ -43,13 +43,12 @@ def compiled(
     form: str,
     name: str,
     text: str,
-    registry: Registry,
+    catalog: Catalog,
     *,
     key: Columns | None,
     over: tuple[str, ...],
 ) -> Compiled:
     """Compile a query, a template or an operator, or refuse it."""
-    catalog = catalog_of(registry)
     if form == "query":
         return compile_query(name, text, catalog, key=key)
     if form == "template":
@@ -62,19 +61,22 @@ class SqlRuntime:
 
     def __init__(self) -> None:
         self._engine = Engine()
+        self._registry = Registry()  # what the programs and the catalog are of
+        self._catalog = Catalog()
         self._programs: dict[str, Compiled] = {}
         self._tables: dict[Any, Any] = {}
 
     def open(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
         """Return an empty task."""
-        program = self._programs.get(query.uid)
-        if program is None:
-            program = compiled(
-                query.form, query.name, query.text, registry, key=query.key, over=query.streams
-            )
+        if registry is not self._registry:
             hosted = {query.uid for query in registry.queries.values()}
             self._programs = {uid: p for uid, p in self._programs.items() if uid in hosted}
-            self._programs[query.uid] = program
+            self._registry, self._catalog = registry, catalog_of(registry)
+        program = self._programs.get(query.uid)
+        if program is None:
+            program = self._programs[query.uid] = compiled(
+                query.form, query.name, query.text, self._catalog, key=query.key, over=query.streams
+            )
         tables = {name: self._table(name, registry, ledger) for name in program.tables}
         return program.open(self._engine, tables)
 

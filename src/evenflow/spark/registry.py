@@ -4,14 +4,17 @@ Every change makes a new version; the ledger says which version holds in which b
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.spark.bundle import Ref
+
+LISTED = 20  # names in a message
 
 Keys = Mapping[str, tuple[str, ...]]
 Columns = tuple[str, ...] | Keys  # the same columns in all streams, or those of each
@@ -82,6 +85,9 @@ class Registry:
     streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     queries: Mapping[str, Hosted] = field(default_factory=dict)
+    _readers: dict[str, list[Hosted]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def with_query(self, query: Hosted, stream: StreamSpec | None = None) -> "Registry":
         """Return the next version with one more query, and the stream it publishes."""
@@ -113,8 +119,13 @@ class Registry:
 
     def readers(self, stream: str) -> list[Hosted]:
         """Return the queries that read a stream, by name."""
-        found = (query for query in self.queries.values() if stream in query.streams)
-        return sorted(found, key=lambda query: query.name)
+        if not self._readers:  # found for all streams at once: both may be many
+            found: dict[str, list[Hosted]] = {}
+            for name in sorted(self.queries):
+                for read in self.queries[name].streams:
+                    found.setdefault(read, []).append(self.queries[name])
+            self._readers.update(found)
+        return self._readers.get(stream, [])
 
     def columns(self, stream: str) -> tuple[str, ...]:
         """Return the columns of a stream that its queries need, and its time, in its own order."""
@@ -149,13 +160,18 @@ class Registry:
         return cls(record["version"], streams, tables, queries)
 
 
-def listed(names: Any) -> str:
+def listed(names: Iterable[str]) -> str:
     """Name some things in a message.
 
     >>> listed(["b", "a"]), listed([])
     ('a, b', 'none')
+    >>> listed(map(str, range(100, 200)))[-22:]
+    '118, 119 and 80 others'
     """
-    return ", ".join(sorted(names)) or "none"
+    found = sorted(names)
+    if len(found) > LISTED:
+        return f"{', '.join(found[:LISTED])} and {len(found) - LISTED:,} others"
+    return ", ".join(found) or "none"
 
 
 def query_record(query: Hosted) -> dict[str, Any]:
@@ -223,5 +239,6 @@ def _text(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize()).decode()
 
 
+@lru_cache(maxsize=1024)
 def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

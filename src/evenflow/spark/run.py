@@ -91,13 +91,14 @@ class Run(View, declaring.Declares):
         frame = reports(self._spark, self._driver, self._sources, self._projection, work)
         return start_query(self._spark, self._driver, frame, self._trigger)
 
-    def _widen(self, registry: Registry) -> None:
-        """See that the sources bring what a registry needs, before a batch may ask for it.
+    def _widen(self, registry: Registry, name: str) -> None:
+        """See that the sources bring what a query needs, before a batch may ask for it.
 
         Spark's query is replaced at a border, if need be: the batch under way is given up, and
         replayed with more columns.
         """
-        wanted = projection([registry], list(self._sources))
+        reads = registry.queries[name].reads
+        wanted = {stream: reads[stream] for stream in reads if stream in self._sources}
         if covers(self._projection, wanted) or self._query is None or not self.is_active:
             return
         self._query.stop()
@@ -164,7 +165,7 @@ class Run(View, declaring.Declares):
 
     def _submit(self, submission: Submission) -> Hosted:
         with self._replacing:
-            self._widen(self._driver.with_ask(submission))
+            self._widen(self._driver.with_ask(submission), submission.name)
             return self._driver.ask(submission).queries[submission.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark import border
-from evenflow.spark.programs import Compiled, compiled
+from evenflow.spark.programs import Compiled, catalog_of, compiled
 from evenflow.spark.registry import Columns, Hosted, Registry, StreamSpec, listed
 from evenflow.words import check_name
 
@@ -41,7 +41,8 @@ class Submission:
             raise InputError(
                 f"{self.name!r} is to run on worker {self.worker}; there are 0..{plan.workers - 1}"
             )
-        program = compiled(self.form, self.name, self.text, registry, key=self.key, over=self.over)
+        catalog = catalog_of(registry)
+        program = compiled(self.form, self.name, self.text, catalog, key=self.key, over=self.over)
         query = self._hosted(program, registry)
         stream = self._stream(program) if self.publish else None
         return registry.with_query(query, stream), border.place(plan, query, self.worker)

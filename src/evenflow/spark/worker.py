@@ -190,8 +190,8 @@ class _Batch:
         )
         if not number and not due:
             return
+        task = self._task(query.uid)  # compiled here once, which is no load of the query's
         began = time.thread_time()
-        task = self._task(query.uid)
         output = task.step(rows, mark)
         late = {stream: count for stream, count in output.late.items() if count}
         made = output.rows.num_rows

@@ -1,17 +1,21 @@
 """Arrivals, workers that go and come, staged plans, plans made on the side, what came of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.planning.joint.flows import history, plans, run, whole_flow, zipf_flow
 
-from evenflow.model import Plan, RoutingTable, hash_keys, moves
+from evenflow.model import Move, Plan, RoutingTable, hash_keys, moves
 from evenflow.planning.joint import (
     Balancing,
     adopt,
     arrive,
     decide,
     global_plan,
+    mean_loads,
     outcome,
+    remembered,
     still_valid,
 )
 from evenflow.planning.joint.staging import between
@@ -133,9 +137,10 @@ def test_plans_between_two_lead_from_one_to_the_other() -> None:
 def herded() -> SyntheticFlow:
     """Queries of eight streams, each stream on nearly every worker."""
     queries = {
-        f"q{at}": Demand(lambda batch: np.array([0.1]), streams=(f"s{at % 8}",)) for at in range(40)
+        f"q{at}": Demand(lambda batch: np.array([0.1]), streams=(f"s{at % 8}",))
+        for at in range(160)
     }
-    places = np.random.default_rng(0).permutation(np.arange(40) % 4)
+    places = np.random.default_rng(0).permutation(np.arange(160) % 4)
     return SyntheticFlow(queries, Plan(4, {f"q{at}": int(w) for at, w in enumerate(places)}))
 
 
@@ -144,21 +149,106 @@ def test_a_plan_made_on_the_side_ships_less() -> None:
     run(flow, 4, config)
     plan = global_plan(flow.snapshots, config)
     assert still_valid(plan, flow.snapshots[-1])
-    decision = adopt(plan, flow.snapshots, config)
+    decision = adopt(plan, flow.snapshots, flow.decisions, config)
     assert decision.plan is not None, decision.reason
     assert decision.predicted is not None
     assert decision.predicted.shipped_bytes <= 0.6 * decision.before.shipped_bytes
     assert decision.predicted.imbalance <= 1.08
 
 
-def test_a_plan_made_on_the_side_is_dropped_when_the_flow_has_changed() -> None:
+def test_a_plan_made_on_the_side_is_followed_when_queries_came_and_went() -> None:
     flow, config = herded(), Balancing(repair="repair")
     run(flow, 4, config)
     plan = global_plan(flow.snapshots, config)
     flow.leave("q0")
+    flow.arrive("new", Demand(lambda batch: np.array([0.1]), streams=("s1",)), 2)
+    run(flow, 1, config)
+    decision = adopt(plan, flow.snapshots, flow.decisions, config)
+    assert decision.plan is not None, decision.reason
+    assert decision.plan.placement.keys() == flow.queries.keys()
+    assert decision.plan.placement["new"] == 2
+
+
+@pytest.mark.parametrize("change", ["drained", "pinned"])
+def test_a_plan_made_on_the_side_is_dropped_when_it_does_not_fit_any_more(change: str) -> None:
+    flow, config = herded(), Balancing(repair="repair")
+    run(flow, 4, config)
+    plan = global_plan(flow.snapshots, config)
+    if change == "drained":
+        flow.drain = frozenset({1})
+    else:
+        moved = next(name for name, at in plan.placement.items() if at != flow.plan.placement[name])
+        flow.queries[moved] = replace(flow.queries[moved], pinned=True)
     run(flow, 1, config)
     assert not still_valid(plan, flow.snapshots[-1])
-    assert adopt(plan, flow.snapshots, config).reason == "stale"
+    assert adopt(plan, flow.snapshots, flow.decisions, config).reason == "stale"
+
+
+def test_a_plan_made_on_the_side_must_pay_for_the_state_it_moves() -> None:
+    flow, config = herded(), Balancing(repair="partition")
+    flow.queries = {name: replace(query, state=1e7) for name, query in flow.queries.items()}
+    run(flow, 4, config)
+    plan = global_plan(flow.snapshots, config)
+    assert adopt(plan, flow.snapshots, flow.decisions, config).reason == "gain_too_small"
+    patient = replace(config, payback=100_000)
+    assert adopt(plan, flow.snapshots, flow.decisions, patient).plan is not None
+
+
+def test_a_plan_made_on_the_side_takes_nothing_back_that_has_just_moved() -> None:
+    flow, config = herded(), Balancing(repair="partition")
+    run(flow, 4, config)
+    plan = global_plan(flow.snapshots, config)
+    name, there = next(
+        (name, at) for name, at in plan.placement.items() if at != flow.plan.placement[name]
+    )
+    flow.decisions[-1] = replace(
+        flow.decisions[-1], moves=(Move(name, there, flow.plan.placement[name]),)
+    )
+    decision = adopt(plan, flow.snapshots, flow.decisions, config)
+    assert decision.plan is not None, decision.reason
+    assert decision.plan.placement[name] == flow.plan.placement[name]
+
+
+def test_plans_made_on_the_side_move_whole_types_though_no_two_loads_are_equal() -> None:
+    """40 types over pairs of 12 streams: 88 copies of streams are left if queries move singly."""
+    rng = np.random.default_rng(1)
+    loads = rng.uniform(0.1, 0.15, 800)
+    kinds = [tuple(f"s{at}" for at in rng.choice(12, 2, replace=False)) for _ in range(40)]
+    queries = {
+        f"q{at}": Demand(lambda batch, at=at: loads[at : at + 1], streams=kinds[at % 40])  # type: ignore[misc]
+        for at in range(800)
+    }
+    places = {f"q{at}": int(rng.integers(8)) for at in range(800)}
+    flow, config = SyntheticFlow(queries, Plan(8, places)), Balancing(repair="repair")
+    run(flow, 4, config)
+    plan = global_plan(flow.snapshots, config)
+    copies = {(at, plan.placement[name]) for name, q in flow.queries.items() for at in q.streams}
+    assert len(copies) <= 65
+
+
+def test_batches_without_work_are_not_all_that_is_remembered() -> None:
+    flow, config = whole_flow([0.5, 0.5, 0.1, 0.1], [0, 0, 1, 1], 2), Balancing(window=4)
+    for _ in range(3):
+        flow.snapshots.append(replace(flow.observe(), batch=flow.batch))
+        flow.batch += 1
+    busy, nothing = flow.snapshots[-1], np.zeros(2)
+    idle = {name: replace(load, load=nothing) for name, load in busy.queries.items()}
+    for _ in range(6):
+        flow.snapshots.append(
+            replace(busy, batch=flow.batch, queries=idle, shipped={}, worker_seconds=nothing)
+        )
+        flow.batch += 1
+    decision = decide(flow.snapshots, [], config)
+    assert decision.reason == "queries", decision.message
+    assert mean_loads(remembered(flow.snapshots, 4), ["q0"])["q0"] == pytest.approx(3 / 8)
+
+
+def test_a_query_that_has_just_come_counts_with_what_it_needs() -> None:
+    flow = whole_flow([0.5], [0], 2)
+    run(flow, 7)
+    flow.arrive("new", Demand(lambda batch: np.array([0.3])), 1)
+    run(flow, 1)
+    assert mean_loads(flow.snapshots, flow.queries) == pytest.approx({"q0": 0.5, "new": 0.3})
 
 
 def test_the_outcome_is_measured_under_the_plan() -> None:

@@ -1,9 +1,11 @@
 """One controller for keys, queries and workers: what was observed in, a decision out. Pure."""
 
-from evenflow.planning.joint.arrival import arrive, stream_rates
+from evenflow.planning.joint.arrival import arrive, mean_loads, stream_rates
 from evenflow.planning.joint.config import Balancing
 from evenflow.planning.joint.decide import decide
 from evenflow.planning.joint.judge import measured, outcome
+from evenflow.planning.joint.projection import same_plan
+from evenflow.planning.joint.recent import remembered
 from evenflow.planning.joint.replay import Replay, replay
 from evenflow.planning.joint.slow import adopt, global_plan, still_valid
 from evenflow.planning.joint.whatif import Answer, Change, whatif
@@ -17,9 +19,12 @@ __all__ = [
     "arrive",
     "decide",
     "global_plan",
+    "mean_loads",
     "measured",
     "outcome",
+    "remembered",
     "replay",
+    "same_plan",
     "still_valid",
     "stream_rates",
     "whatif",

@@ -8,6 +8,7 @@ from evenflow.model import Plan, Snapshot, stream_bytes
 from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.joint.config import OFF, Balancing
+from evenflow.planning.joint.projection import whole_series
 from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, Problem, place_all
 
 Streams = Mapping[str, tuple[str, ...]]
@@ -94,6 +95,15 @@ def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
         placed[name] = int(hosted.argmin())
         hosted[placed[name]] += 1
     return placed
+
+
+def mean_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str, float]:
+    """Return the load of queries in a batch: the mean over those in which each of them ran."""
+    asked = tuple(names)
+    if not snapshots:
+        return {}
+    means = whole_series(snapshots, asked).mean(axis=1)
+    return dict(zip(asked, means.tolist(), strict=True))
 
 
 def stream_rates(snapshots: Sequence[Snapshot]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from evenflow.planning.joint.keyed import plan_keys
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes, same_plan
 from evenflow.planning.joint.promotion import outgrown, promoted
-from evenflow.planning.joint.recent import Item, recent_moves
+from evenflow.planning.joint.recent import Item, recent_moves, remembered
 from evenflow.planning.joint.staging import refitted, stage
 from evenflow.planning.joint.whole import WholeStep, even_out, keep_apart
 
@@ -113,7 +113,7 @@ def decide(
 
 
 def _view(snapshots: Sequence[Snapshot], decisions: Sequence[Decision], config: Balancing) -> View:
-    window = tuple(snapshots[-config.window :])
+    window = remembered(snapshots, config.window)
     batch = window[-1].batch
     left = recent_moves(decisions, batch, config.cooldown)
     tried = any(

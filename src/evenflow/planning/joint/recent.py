@@ -1,10 +1,29 @@
-"""What moved lately, so that nothing moves back at once."""
+"""What is remembered: batches that say something, and what moved and must not go back at once."""
 
 from collections.abc import Sequence
+from itertools import islice
 
-from evenflow.model import Decision
+from evenflow.model import Decision, Snapshot
 
 Item = tuple[str, int | None]  # query, and the key's hash where it is keyed
+
+
+def remembered(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
+    """Return the last batches in which something was done, at most `window`, and the last of all.
+
+    Otherwise some batches without rows would make a controller forget what queries need.
+
+    >>> from evenflow.model import Plan
+    >>> from numpy import array
+    >>> done = [array([seconds]) for seconds in (0.1, 0.2, 0.0, 0.3, 0.0)]
+    >>> seen = [Snapshot(at, 0, 1, Plan(1), Plan(1), worker_seconds=d) for at, d in enumerate(done)]
+    >>> [snapshot.batch for snapshot in remembered(seen, 3)]
+    [1, 3, 4]
+    """
+    if not snapshots:
+        return ()
+    before = (snapshot for snapshot in reversed(snapshots[:-1]) if not snapshot.idle)
+    return (*reversed(list(islice(before, window - 1))), snapshots[-1])
 
 
 def recent_moves(decisions: Sequence[Decision], batch: int, cooldown: int) -> dict[Item, set[int]]:

@@ -20,11 +20,12 @@ from evenflow.model import (
     Snapshot,
 )
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint.arrival import arrive, stream_rates
+from evenflow.planning.joint.arrival import arrive, mean_loads, stream_rates
 from evenflow.planning.joint.config import Balancing
 from evenflow.planning.joint.decide import decide
 from evenflow.planning.joint.judge import measured
 from evenflow.planning.joint.projection import dealt
+from evenflow.planning.joint.recent import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def replay(snapshots: Sequence[Snapshot], config: Balancing, workers: int | None
         following = _hosting(following, recorded, seen, config)
         plan = _like(plan, following)
         drain = frozenset[int]() if other else recorded.drain
-        seen = [*seen[-config.window :], placed(recorded, plan, following, drain)]
+        seen = [*remembered(seen, config.window), placed(recorded, plan, following, drain)]
         replayed.append(measured(seen[-1:]))
         decisions.append(decide(seen, decisions, config))
         plan, following = following, decisions[-1].plan or following
@@ -73,12 +74,9 @@ def _hosting(plan: Plan, recorded: Snapshot, seen: Sequence[Snapshot], config: B
     placement = {name: worker for name, worker in plan.placement.items() if name in queries}
     hosted = Plan(plan.workers, placement, tables, plan.drained)
     streams = {name: query.streams for name, query in queries.items()}
-    loads = {
-        name: float(query.load.sum())
-        for snapshot in seen[-1:]
-        for name, query in snapshot.queries.items()
-    }
-    arrivals = arrive(hosted, streams, loads, config, stream_rates(seen[-1:]))
+    window = remembered(seen, config.window)
+    loads = mean_loads(window, placement)
+    arrivals = arrive(hosted, streams, loads, config, stream_rates(window))
     return replace(hosted, placement={**placement, **arrivals})
 
 

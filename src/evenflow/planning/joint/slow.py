@@ -1,30 +1,48 @@
-"""Slow planning of source traffic: run beside the batches, adopted at a border if still valid."""
+"""Slow planning of source traffic: run beside the batches, adopted at a border if still worth it.
 
-from collections.abc import Sequence
+Measured loads differ a little from query to query, and a search that may only move queries one by
+one gets stuck: what reads the same streams and costs about the same counts as equal, so that whole
+types can move. The best of some tries is taken, under the names of workers that move the least.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from evenflow.model import Decision, Plan, Snapshot, moves
-from evenflow.planning.joint.arrival import capacities, stream_rates, subscriptions
+from evenflow.model import Decision, LoadSeries, Plan, Snapshot, moves
+from evenflow.model.arrays import Workers
+from evenflow.planning.joint.arrival import (
+    Streams,
+    capacities,
+    mean_loads,
+    stream_rates,
+    subscriptions,
+)
 from evenflow.planning.joint.config import OFF, Balancing
 from evenflow.planning.joint.draining import drainable
 from evenflow.planning.joint.judge import predicted
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes, same_plan
+from evenflow.planning.joint.recent import recent_moves, remembered
 from evenflow.planning.joint.staging import stage
+from evenflow.planning.operators.relabel import relabel
+from evenflow.planning.operators.snapshot import OperatorSnapshot
 from evenflow.planning.queries import NOWHERE, Fleet, Problem, plan_queries
+from evenflow.planning.queries.cost import traffic
+
+TRIES = 8
+SIMILAR = 2.0
 
 
 def global_plan(snapshots: Sequence[Snapshot], config: Balancing) -> Plan:
     """Place all whole queries for the least traffic within the bound; takes as long as it takes."""
-    window = snapshots[-config.window :]
+    window = remembered(snapshots, config.window)
     last, plan = window[-1], window[-1].following
     streams = {name: last.queries[name].streams for name in plan.placement if name in last.queries}
     if config.repair == OFF or not streams:
         return plan
-    levels = Levels.of(window, plan)
-    loads = dict(zip(levels.names, levels.samples.mean(axis=1).tolist(), strict=True))
+    loads = alike(streams, mean_loads(window, streams))
     asked = subscriptions(streams, loads, stream_rates(window))
     current = np.array([plan.placement[name] for name in streams], dtype=np.int32)
     pinned = np.array([last.queries[name].pinned for name in streams], dtype=np.bool_)
@@ -37,33 +55,72 @@ def global_plan(snapshots: Sequence[Snapshot], config: Balancing) -> Plan:
         np.where(pinned, current, NOWHERE).astype(np.int32),
         current,
     )
-    found = plan_queries(problem, config.repair, config.rng()).workers
-    placed = {name: int(worker) for name, worker in zip(streams, found, strict=True)}
+    tries = (plan_queries(problem, config.repair, rng) for rng in config.rng().spawn(TRIES))
+    found = min((one.workers for one in tries), key=lambda at: traffic(asked, at, plan.workers))
+    placed = dict(zip(streams, _renamed(found, problem, plan).tolist(), strict=True))
     return replace(plan, placement={**plan.placement, **placed})
 
 
+def alike(streams: Streams, loads: Mapping[str, float]) -> dict[str, float]:
+    """Return loads with one value for queries of the same streams within a factor of two.
+
+    >>> reads = {"a": ("s",), "b": ("s",), "c": ("s",), "d": ("t",)}
+    >>> alike(reads, {"a": 1.0, "b": 1.5, "c": 8.0, "d": 1.0})
+    {'a': 1.25, 'b': 1.25, 'c': 8.0, 'd': 1.0}
+    """
+    known = [name for name in streams if loads.get(name, 0.0) > 0]
+    groups: list[list[str]] = []
+    for name in sorted(known, key=lambda name: (streams[name], loads[name])):
+        first = groups[-1][0] if groups else None
+        if first is None or streams[first] != streams[name] or loads[name] > SIMILAR * loads[first]:
+            groups.append([])
+        groups[-1].append(name)
+    means = {
+        name: mean
+        for group in groups
+        for mean in (float(np.mean([loads[one] for one in group])),)
+        for name in group
+    }
+    return {name: means[name] for name in known}
+
+
+def _renamed(workers: Workers, problem: Problem, plan: Plan) -> Workers:
+    """Return the placement with active workers renamed so that the least load moves."""
+    number = np.full(plan.workers, NOWHERE, dtype=np.int32)
+    number[list(plan.active)] = np.arange(len(plan.active))
+    series = LoadSeries(
+        tuple(map(str, range(len(workers)))),
+        problem.subscriptions.loads[:, None],
+        problem.pinned == NOWHERE,
+    )
+    running = OperatorSnapshot(series, len(plan.active), number[problem.current])
+    renamed: Workers = np.array(plan.active, dtype=np.int32)[relabel(running, number[workers])]
+    return renamed
+
+
 def still_valid(plan: Plan, snapshot: Snapshot) -> bool:
-    """Tell whether a plan made a while ago fits what is hosted now."""
+    """Tell whether a plan made a while ago is for the workers and pins of now."""
     following = snapshot.following
     return (
         (plan.workers, plan.drained) == (following.workers, following.drained)
         and plan.drained == drainable(snapshot)[0]
-        and plan.placement.keys() == following.placement.keys()
-        and plan.tables.keys() == following.tables.keys()
         and all(
-            plan.placement[name] == following.placement[name]
+            plan.placement.get(name) == following.placement.get(name)
             for name, query in snapshot.queries.items()
-            if query.pinned and name in plan.placement
+            if query.pinned
         )
     )
 
 
-def adopt(plan: Plan, snapshots: Sequence[Snapshot], config: Balancing) -> Decision:
-    """Decide whether to follow a plan of `global_plan`: it must fit, ship less, and stay even.
+def adopt(
+    plan: Plan, snapshots: Sequence[Snapshot], decisions: Sequence[Decision], config: Balancing
+) -> Decision:
+    """Decide whether to follow a plan of `global_plan`: it must fit, pay, and keep the load even.
 
-    Tables are those of the border, which the slow planner does not touch.
+    Queries that came meanwhile stay where they are, as do those that would go back to where they
+    have just come from. Tables are those of the border, which the slow planner does not touch.
     """
-    window = snapshots[-config.window :]
+    window = remembered(snapshots, config.window)
     last, following, rates = window[-1], window[-1].following, stream_rates(window)
     before = predicted(Levels.of(window, following), last, rates)
 
@@ -72,10 +129,19 @@ def adopt(plan: Plan, snapshots: Sequence[Snapshot], config: Balancing) -> Decis
 
     if not still_valid(plan, last):
         return quiet("stale")
-    target = replace(plan, tables=following.tables)
+    left = recent_moves(decisions, last.batch, config.cooldown)
+    placement = {
+        name: here if plan.placement.get(name, here) in left.get((name, None), ()) else there
+        for name, here in following.placement.items()
+        for there in (plan.placement.get(name, here),)
+    }
+    target = replace(following, placement=placement)
     after = predicted(Levels.of(window, target), last, rates)
-    if same_plan(target, following) or after.shipped_bytes > before.shipped_bytes * (
-        1 - config.min_gain
+    saved, moved = before.shipped_bytes - after.shipped_bytes, moved_bytes(following, target, last)
+    if (
+        same_plan(target, following)
+        or saved < config.min_gain * before.shipped_bytes
+        or saved * config.payback < moved
     ):
         return quiet("gain_too_small")
     if after.imbalance > max(1 + config.max_imbalance, before.imbalance):

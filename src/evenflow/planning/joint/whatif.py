@@ -14,6 +14,7 @@ from evenflow.planning.joint.decide import decide
 from evenflow.planning.joint.judge import predicted
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes
+from evenflow.planning.joint.recent import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def whatif(snapshots: Sequence[Snapshot], change: Change, config: Balancing) -> 
     """Plan for a change as if it were made now, without waiting for proof and without a budget."""
     if not snapshots:
         raise InputError("nothing was recorded: a question needs at least one batch")
-    window = snapshots[-config.window :]
+    window = remembered(snapshots, config.window)
     before = _judged(window)
     asked = _changed(window, change)
     bold = replace(
