@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +35,10 @@ from evenflow.model import (
     jump,
     round_robin_bytes,
 )
+from evenflow.model.subscriptions import Subscriptions
 from evenflow.model.traffic import shipped_bytes
-from evenflow.planning import operators
+from evenflow.planning import operators, queries
+from evenflow.planning.queries.cost import traffic
 
 WORKERS = 8
 
@@ -330,70 +333,98 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
 
 
 def arrivals() -> Rows:
-    """Queries over one to three of 40 streams; a thousand come, then they come and go."""
+    """Queries over one to three of 40 streams; a thousand come at a time, then they come and go."""
     spark = session(master="local[2,4]")
+    rows = []
+    for popularity in ("zipf", "even"):
+        with folder() as where:
+            rows.append({"streams": popularity, **_arriving(spark, where, popularity)})
+            tell(rows[-1])
+    spark.stop()
+    return rows
+
+
+def _arriving(spark: SparkSession, where: Path, popularity: str) -> dict[str, Any]:
+    """Host 5,000 queries; `zipf` streams are as popular as their rank says, as in the paper."""
     rng, streams, types, per_border = np.random.default_rng(3), 40, 200, 1000
-    kinds = [sorted(rng.choice(streams, rng.integers(1, 4), replace=False)) for _ in range(types)]
+    weights = 1.0 / np.arange(1, streams + 1) if popularity == "zipf" else np.ones(streams)
+    share = weights / weights.sum()
+    kinds = [
+        sorted(rng.choice(streams, rng.integers(1, 4), replace=False, p=share).tolist())
+        for _ in range(types)
+    ]
+    paths = [where / f"s{at}" for at in range(streams)]
+    live: dict[str, int] = {}  # query -> type
+    born = iter(range(5000))
 
-    def text(kind: int) -> str:
-        return " UNION ALL ".join(f"SELECT ts, qty FROM s{at} WHERE qty > 98" for at in kinds[kind])
-
-    with folder() as where:
-        paths = [where / f"s{at}" for at in range(streams)]
-
-        def feed(batch: int) -> None:
-            for path in paths:
-                rows = trades(rng, BEGIN + batch * SECOND, SECOND, np.zeros(200, dtype=int))
-                path.mkdir(exist_ok=True)
-                whole = path / f".{batch}"
-                pq.write_table(rows, whole)
-                whole.rename(path / f"{batch:05d}.parquet")
-
-        feed(0)
-        flow = Flow(spark, workers=WORKERS, checkpoint=str(where / "flow"))
+    def feed(batch: int) -> None:
         for path in paths:
-            flow.source(path.name, reading(spark, path), time="ts", watermark="0 seconds")
-        born = 0
-        for _ in range(per_border):
-            flow.query(f"q{born}", text(int(rng.integers(types))))
-            born += 1
-        run = flow.start(trigger="0 seconds", balancing=Balancing(promote=False))
-        try:
-            for batch in range(1, 9):
-                if born < 5000:
-                    for _ in range(per_border):
-                        run.submit(f"q{born}", text(int(rng.integers(types))))
-                        born += 1
-                for name in rng.choice(sorted(run.queries), 100, replace=False):
-                    run.cancel(str(name))
-                feed(batch)
-                _settled(run, batch)
-        finally:
-            run.stop()
-        last = [s for s in run.snapshots if s.shipped][-3:]
+            rows = trades(rng, BEGIN + batch * SECOND, SECOND, np.zeros(200, dtype=int))
+            path.mkdir(exist_ok=True)
+            whole = path / f".{batch}"
+            pq.write_table(rows, whole)
+            whole.rename(path / f"{batch:05d}.parquet")
+
+    def submit(to: Callable[..., Any]) -> None:
+        for at in islice(born, per_border):
+            live[f"q{at}"] = int(rng.integers(types))
+            reads = kinds[live[f"q{at}"]]
+            to(
+                f"q{at}",
+                " UNION ALL ".join(f"SELECT ts, qty FROM s{s} WHERE qty > 98" for s in reads),
+            )
+
+    feed(0)
+    flow = Flow(spark, workers=WORKERS, checkpoint=str(where / "flow"))
+    for path in paths:
+        flow.source(path.name, reading(spark, path), time="ts", watermark="0 seconds")
+    submit(flow.query)
+    run = flow.start(trigger="0 seconds", balancing=Balancing(promote=False, repair="partition"))
+    try:
+        for batch in range(1, 13):
+            submit(run.submit)
+            for name in rng.choice(sorted(live), 100, replace=False).tolist():
+                del live[name]
+                run.cancel(name)
+            feed(batch)
+            _settled(run, batch)
+    finally:
+        run.stop()
+    last = [s for s in run.snapshots if s.shipped][-3:]
     hosted = np.bincount(list(last[-1].plan.placement.values()), minlength=WORKERS)
-    row = {
+    return {
         "queries": int(hosted.sum()),
-        "submitted": born,
+        "submitted": 5000,
         "shipped_over_round_robin": sum(map(shipped_bytes, last))
         / sum(map(round_robin_bytes, last)),
-        "queries_max": int(hosted.max()),
-        "queries_bound": float(1.05 * hosted.mean() + 10),
-        "load_uneven": imbalance(np.sum([s.loads() for s in last], axis=0)),
+        "best_known_over_round_robin": _best_known([kinds[kind] for kind in live.values()]),
+        "load_max_over_mean": imbalance(np.sum([s.loads() for s in last], axis=0)),
+        "load_bound": 1.05 + 10 * WORKERS / len(live),
+        "queries_max_over_mean": float(hosted.max() / hosted.mean()),
+        "moved": sum(len(decision.moves) for decision in run.decisions),
         "batch_seconds": statistics.median(s.seconds for s in last),
     }
-    tell(row)
-    spark.stop()
-    return [row]
+
+
+def _best_known(reads: Sequence[Sequence[int]]) -> float:
+    """Return the least traffic of a hundred offline plans, over that of dealing out in turn."""
+    asked = Subscriptions.of(reads, loads=1.0 + np.array([len(read) for read in reads]))
+    problem = queries.Problem.of(asked, WORKERS)
+    plans = [
+        queries.plan_queries(problem, "partition", rng)
+        for rng in np.random.default_rng(0).spawn(100)
+    ]
+    dealt = np.arange(len(reads), dtype=np.int32) % WORKERS
+    least = min(traffic(asked, plan.workers, WORKERS) for plan in plans)
+    return least / traffic(asked, dealt, WORKERS)
 
 
 def _settled(run: Run, batch: int) -> None:
     """Wait until the files of a round have been read and nothing more is due."""
     while run.is_active:
-        rows = sum(q.rows_in.sum() for s in run.snapshots for q in s.queries.values())
-        if rows and len([s for s in run.snapshots if s.shipped]) > batch and not run.restless:
+        if sum(1 for s in run.snapshots if s.shipped) > batch and not run.restless:
             return
-        time.sleep(0.2)
+        time.sleep(0.5)
     raise RuntimeError("the run has ended")
 
 

@@ -1,6 +1,7 @@
 """Compiled queries: on the driver to check what is submitted, in a worker process to run it."""
 
 import faulthandler
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from evenflow.sql import (
 
 SOFT_SECONDS = 30.0
 HARD_SECONDS = 60.0
+GUARDED_SECONDS = 10.0
 
 Compiled = Program | OperatorProgram
 
@@ -65,6 +67,7 @@ class SqlRuntime:
         self._catalog = Catalog()
         self._programs: dict[str, Compiled] = {}
         self._tables: dict[Any, Any] = {}
+        self._guarded = 0.0  # until when a step may begin under the present watch
 
     def open(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
         """Return an empty task."""
@@ -84,14 +87,20 @@ class SqlRuntime:
     def limit(self) -> Iterator[None]:
         """Bound the time of a query's step: interrupt it, and if it hears nothing end the process.
 
-        The second is done by a thread of the interpreter's own, which no lock can hold up.
+        The second is done by a thread of the interpreter's own, which no lock can hold up. It is
+        started anew every few seconds rather than for each step, and ended by `rest`.
         """
-        faulthandler.dump_traceback_later(HARD_SECONDS, exit=True, file=2)
-        try:
-            with self._engine.within(SOFT_SECONDS):
-                yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        now = time.monotonic()
+        if now >= self._guarded:
+            faulthandler.dump_traceback_later(HARD_SECONDS, exit=True, file=2)
+            self._guarded = now + GUARDED_SECONDS
+        with self._engine.within(SOFT_SECONDS):
+            yield
+
+    def rest(self) -> None:
+        """End the watch over the process: nothing of a query runs any more."""
+        faulthandler.cancel_dump_traceback_later()
+        self._guarded = 0.0
 
     def _table(self, name: str, registry: Registry, ledger: Ledger) -> Any:
         ref = registry.tables[name].rows

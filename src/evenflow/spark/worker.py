@@ -28,6 +28,7 @@ from evenflow.spark.router import Split, deal, demand, split_of, times_us
 from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
 
 NO_WATERMARK = -(1 << 62)
+SMALL = 4096  # bytes of results up to which compressing takes longer than it saves
 
 
 class Runtime(Protocol):
@@ -38,6 +39,9 @@ class Runtime(Protocol):
 
     def limit(self) -> AbstractContextManager[None]:
         """Bound the time of what runs inside."""
+
+    def rest(self) -> None:
+        """Note that a worker's batch is over."""
 
 
 class Process:
@@ -60,7 +64,10 @@ class Process:
         began = time.thread_time()
         care = Care(self.ledger.store, slot, batch, attempt)
         work = _Batch(self, slot, self.ledger.entry(batch), care, measuring)
-        report = work.run(list(envelopes))
+        try:
+            report = work.run(list(envelopes))
+        finally:
+            self.runtime.rest()
         report.cpu_seconds = time.thread_time() - began
         emulate(report, measuring.emulated_cost)
         return report
@@ -196,7 +203,7 @@ class _Batch:
         late = {stream: count for stream, count in output.late.items() if count}
         made = output.rows.num_rows
         if made:
-            part = self.result_file.add(pack(output.rows, compress=True))
+            part = self.result_file.add(pack(output.rows, compress=output.rows.nbytes > SMALL))
             self.report.results[query.uid] = (part, made)
             if query.publish:
                 self._publish(query, output.rows, part)

@@ -48,6 +48,7 @@ _AFTER = (
 ROWS = "\x01rows"  # no query can contain a control character, so this is never a user's name
 MOST_STATEMENTS = 2_000
 SMALL = 20_000
+TICK = 0.05  # seconds between looks at the deadline of what runs
 # `execute` takes half the time of `sql` but copies the result once, which is why DuckDB warns: we
 # choose it for small batches only, where the copy is nothing.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy")
@@ -212,12 +213,17 @@ def _finish(watch: "_Watch", connection: duckdb.DuckDBPyConnection) -> None:
 
 
 class _Watch:
-    """One thread that interrupts a connection at a deadline."""
+    """One thread that interrupts a connection at a deadline.
+
+    It looks at the time now and then, and sleeps when nothing has run for a while: to wake it for
+    every step of every query would take longer than small steps do.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._changed = threading.Condition()
         self._deadline: float | None = None
+        self._asleep = False
         self._ended = False
         self._thread: threading.Thread | None = None
 
@@ -225,14 +231,13 @@ class _Watch:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="evenflow-watch", daemon=True)
             self._thread.start()
-        with self._changed:
-            self._deadline = time.monotonic() + seconds
-            self._changed.notify()
+        self._deadline = time.monotonic() + seconds
+        if self._asleep:  # set by the thread before it looks at the deadline a last time
+            with self._changed:
+                self._changed.notify()
 
     def stop(self) -> None:
-        with self._changed:
-            self._deadline = None
-            self._changed.notify()
+        self._deadline = None
 
     def end(self) -> None:
         with self._changed:
@@ -249,15 +254,16 @@ class _Watch:
             raise QueryFailed("time", "it ran longer than its time limit")
 
     def _run(self) -> None:
+        idle = False
         while True:
             with self._changed:
                 if self._ended:
                     return
-                wait = None
-                if self._deadline is not None:
-                    wait = self._deadline - time.monotonic()
-                if wait is None or wait > 0:
-                    self._changed.wait(wait)
+                if not self.over:
+                    self._asleep = idle
+                    idle = self._deadline is None
+                    self._changed.wait(None if self._asleep and idle else TICK)
+                    self._asleep = False
                     continue
             # The deadline has passed: repeat, an interrupt between two statements is lost.
             self._connection.interrupt()
