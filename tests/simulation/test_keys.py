@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.model import hash_keys, jump
-from evenflow.simulation.keys import fluctuate, zipf_costs
+from evenflow.simulation.keys import draw_swaps, fluctuate, zipf_costs
 
 
 def test_costs_follow_zipf() -> None:
@@ -34,3 +34,18 @@ def test_what_cannot_be_reached_is_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="cannot be reached"):
         fluctuate(np.ones(10), np.arange(10, dtype=np.int32) % 2, 2, 5.0, rng)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("wanted", [0.0, 0.3, 50.0])
+def test_drawing_compiled_is_drawing_as_written(seed: int, wanted: float) -> None:
+    cost = zipf_costs(300, 0.85, np.random.default_rng(seed), total=10.0)
+    inside, outside = np.arange(100), np.arange(100, 300)
+    found = []
+    for draw in (draw_swaps, draw_swaps.py_func):  # type: ignore[attr-defined]
+        swapped = cost.copy()
+        rng = np.random.default_rng(seed)
+        gained = draw(swapped, inside, outside, 1.0, wanted, rng)
+        assert gained == pytest.approx(swapped[inside].sum() - cost[inside].sum())
+        found.append((swapped.tolist(), gained, rng.random()))
+    assert found[0] == found[1]

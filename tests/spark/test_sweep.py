@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from evenflow.experiments import EXPERIMENTS
 from evenflow.experiments.experiment import Outcome, Point, Row, measure, name_of
-from evenflow.spark.sweep import scouts_first, sweep
+from evenflow.spark.sweep import same_points, scouts_first, sweep
 
 FIGURE = EXPERIMENTS["borealis-fig1"]
 
@@ -33,6 +33,25 @@ def test_one_point_of_each_algorithm_goes_ahead_the_papers_in_turn() -> None:
     one, other = points("one-fig1", "a", "b"), points("other-fig1", "a")
     found = scouts_first([*one, *other])
     assert found == [one[0], other[0], one[2], one[1], one[3], other[1]]
+
+
+def test_a_point_that_two_figures_show_is_measured_once(spark: SparkSession) -> None:
+    twin, other = replace(FIGURE, id="twin"), replace(FIGURE, id="other", run=live_rows)
+    known = {one.id: one for one in (FIGURE, twin, other)}
+    shared, own = (name_of(point) for point in FIGURE.points("small")[:2])
+    work = [(FIGURE.id, shared), ("twin", shared), ("twin", own), ("other", shared)]
+    assert same_points(work, known.__getitem__) == {
+        (FIGURE.id, shared): [FIGURE.id, "twin"],
+        ("twin", own): ["twin"],
+        ("other", shared): ["other"],
+    }
+    kept: list[Outcome] = []
+    sweep(spark, work[:3], kept.extend, {FIGURE.id: FIGURE, "twin": twin}.__getitem__)
+    found = {(outcome.experiment, outcome.point): outcome for outcome in kept}
+    assert found.keys() == set(work[:3])
+    assert len(kept) == 3
+    assert found["twin", shared].rows == found[FIGURE.id, shared].rows
+    assert found["twin", shared].cpu_seconds == 0.0 < found[FIGURE.id, shared].cpu_seconds
 
 
 def live_rows(point: Point) -> list[Row]:

@@ -31,7 +31,7 @@ from evenflow.experiments.play import unplayed
 WORKERS: dict[Scale, int] = {"small": 8, "paper": 15}
 ROWS: dict[Scale, int] = {"small": 8_000, "paper": 60_000}
 COST_SECONDS = 4e-4
-CHANGE: dict[Scale, int] = {"small": 7, "paper": 20}  # batches from one change to the next
+CHANGE: dict[Scale, int] = {"small": 6, "paper": 20}  # batches from one change to the next
 SEEDS: dict[Scale, range] = {"small": range(1), "paper": range(5)}
 SETTLED = 3  # last batches before a change, by which a planner has done what it can
 MEASURES = {

@@ -11,7 +11,10 @@ Departures
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Indices, Workers
+
+USELESS = 4096  # draws in a row without gain after which pairs are chosen, not drawn
 
 
 def zipf_costs(keys: int, skew: float, rng: np.random.Generator, total: float = 1e6) -> Floats:
@@ -54,31 +57,51 @@ def _swap_toward(
     cost: Floats, owner: Workers, target: int, wanted: float, up: bool, rng: np.random.Generator
 ) -> bool:
     """Swap random pairs (target, elsewhere) that change the target's load as asked, in place."""
-    changed = 0.0
     inside, outside = np.flatnonzero(owner == target), np.flatnonzero(owner != target)
-    while changed < wanted:
-        pairs = min(len(inside), len(outside), 4096)
-        ours = rng.choice(inside, pairs, replace=False)
-        theirs = rng.choice(outside, pairs, replace=False)
-        gain = (cost[theirs] - cost[ours]) * (1 if up else -1)
-        if not (gain > 0).any():  # an unlucky draw: match the lightest with the heaviest instead
-            ours, theirs = _extremes(cost, inside, outside, pairs, up)
-            gain = (cost[theirs] - cost[ours]) * (1 if up else -1)
-        useful = np.flatnonzero(gain > 0)
-        if not len(useful):
+    if not len(inside) or not len(outside):
+        return False
+    sign = 1.0 if up else -1.0
+    changed = draw_swaps(cost, inside, outside, sign, wanted, rng)
+    if changed < wanted:  # no luck: match the lightest with the heaviest instead
+        ours, theirs = _extremes(cost, inside, outside, up)
+        gain = sign * (cost[theirs] - cost[ours])
+        useful = int(np.searchsorted(-gain, 0.0))  # gains fall
+        reach = changed + np.cumsum(gain[:useful])
+        take = int(np.searchsorted(reach, wanted)) + 1
+        if take > useful:
             return False
-        reach = np.cumsum(gain[useful]) + changed
-        take = useful[: int(np.searchsorted(reach, wanted)) + 1]
-        changed = float(reach[min(len(take), len(reach)) - 1])
-        cost[ours[take]], cost[theirs[take]] = cost[theirs[take]], cost[ours[take]]
+        ours, theirs = ours[:take], theirs[:take]
+        cost[ours], cost[theirs] = cost[theirs], cost[ours]
     return True
 
 
-def _extremes(
-    cost: Floats, inside: Indices, outside: Indices, pairs: int, up: bool
-) -> tuple[Indices, Indices]:
+@kernel
+def draw_swaps(
+    cost: Floats,
+    inside: Indices,
+    outside: Indices,
+    sign: float,
+    wanted: float,
+    rng: np.random.Generator,
+) -> float:
+    """Swap random pairs that gain, until enough is gained or no draw gains any more."""
+    changed, useless = 0.0, 0
+    while changed < wanted and useless < USELESS:
+        ours = inside[int(rng.random() * len(inside))]
+        theirs = outside[int(rng.random() * len(outside))]
+        gain = sign * (cost[theirs] - cost[ours])
+        useless += 1
+        if gain > 0.0:
+            cost[ours], cost[theirs] = cost[theirs], cost[ours]
+            changed += gain
+            useless = 0
+    return changed
+
+
+def _extremes(cost: Floats, inside: Indices, outside: Indices, up: bool) -> tuple[Indices, Indices]:
     """Pair the target's lightest keys with the heaviest elsewhere, or the other way round."""
     sign = 1 if up else -1
     ours = inside[np.argsort(sign * cost[inside], kind="stable")]
     theirs = outside[np.argsort(-sign * cost[outside], kind="stable")]
+    pairs = min(len(ours), len(theirs))
     return ours[:pairs], theirs[:pairs]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
@@ -43,11 +43,11 @@ class Measure:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Measure the points of one partition, one by one."""
+        settle()
         for batch in batches:
             for row in batch.to_pylist():
                 outcome = measure(self.find(row["experiment"]), row["point"])
                 yield pa.RecordBatch.from_pylist([asdict(outcome)])
-        settle()
 
 
 def sweep(
@@ -56,8 +56,22 @@ def sweep(
     keep: Callable[[list[Outcome]], None],
     find: Callable[[str], Experiment] = EXPERIMENTS.__getitem__,
 ) -> None:
-    """Measure all points; `keep` is called with each chunk that is done, on this thread."""
-    _spread(spark, [item for item in work if not find(item[0]).live], keep, find)
+    """Measure all points; `keep` is called with each chunk that is done, on this thread.
+
+    A point that several figures show is measured once.
+    """
+    planned = same_points([item for item in work if not find(item[0]).live], find)
+
+    def keep_all(outcomes: list[Outcome]) -> None:
+        keep(
+            [
+                replace(outcome, experiment=id_, cpu_seconds=0.0 if at else outcome.cpu_seconds)
+                for outcome in outcomes
+                for at, id_ in enumerate(planned[outcome.experiment, outcome.point])
+            ]
+        )
+
+    _spread(spark, list(planned), keep_all, find)
     for id_, point in work:
         if find(id_).live:
             keep([measure(playable(find(id_), spark), point)])
@@ -115,6 +129,16 @@ def _spread(
             with suppress(Exception):
                 spark.sparkContext.cancelAllJobs()
             raise
+
+
+def same_points(work: Sequence[Work], find: Callable[[str], Experiment]) -> dict[Work, list[str]]:
+    """Return what is to be measured, and the experiments that each result is for, its own first."""
+    first: dict[tuple[object, str], Work] = {}
+    shared: dict[Work, list[str]] = {}
+    for id_, point in work:
+        item = first.setdefault((find(id_).run, point), (id_, point))
+        shared.setdefault(item, []).append(id_)
+    return shared
 
 
 def scouts_first(work: Sequence[Work]) -> list[Work]:

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from itertools import count
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -19,6 +19,7 @@ from evenflow.spark.worker import Process, Runtime
 from evenflow.store import Store
 
 REPORT = "report string"
+LOOK_THROUGH = 500  # tasks of a process
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class RouteSource:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route one partition."""
+        settle()
         return route_source(ledger_of(self.home), self.stream, ahead(batches), batch_id())
 
 
@@ -48,11 +50,11 @@ class Work:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker's batch and return its report."""
+        settle()
         slot, attempt = context().partitionId(), context().attemptNumber()
         process = process_of(self.home, self.runtime)
         envelopes = _envelopes(batches, slot)
         report = process.run(slot, batch_id(), envelopes, attempt, self.measuring)
-        settle()
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
 
 
@@ -100,10 +102,19 @@ def process_of(home: Home, runtime: Callable[[], Runtime]) -> Process:
     return _processes[home]
 
 
-@cache
+_tasks = count(1)
+
+
 def settle() -> None:
-    """Let the collector skip what stays for good: Spark runs it after every task, in our time."""
-    gc.collect()
+    """Let the collector skip what is there, as a task begins.
+
+    Spark runs it in our time after every task, so what is there has just survived it; it would
+    look through all that thousands of queries hold again and again, also in the midst of a query
+    whose load is measured. Now and then it does, for what has become garbage since.
+    """
+    if next(_tasks) % LOOK_THROUGH == 0:
+        gc.unfreeze()
+        gc.collect()
     gc.freeze()
 
 
