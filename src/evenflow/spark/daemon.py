@@ -1,17 +1,29 @@
-"""The parent of Spark's Python processes, with what they run already imported.
+"""The parent of Spark's Python processes, with what they run already loaded.
 
-Every process is a fork of it: it then has our modules, DuckDB and Arrow from the start, and shares
-their memory, instead of importing them for some seconds each. Spark starts this file by its name
-(`spark.python.daemon.module`) where it must be there: on the driver's own machine.
+Every process is a fork of it: it has our modules, Arrow, DuckDB and compiled kernels from the
+start, and shares their memory, instead of loading them for some seconds. Spark starts this module
+by its name (`spark.python.daemon.module`), where it is sure to be installed: see `session`.
 """
 
 import gc
 
+import pyarrow as pa
+import pyspark.worker  # noqa: F401 - for the forks
 from pyspark.daemon import manager
 
 import evenflow.spark.tasks  # noqa: F401 - for the forks
+from evenflow.model import hash_keys
+
+
+def load() -> None:
+    """Use once what would be loaded when it is first used."""
+    hash_keys(pa.array([0]))
+    hash_keys(pa.array(["a"]))
+    pa.table({"a": [0]}).take([0])
+
 
 if __name__ == "__main__":
+    load()
     gc.collect()
-    gc.freeze()  # so that no fork's collector touches, and so copies, what all share
+    gc.freeze()  # no fork's collector is to touch, and so copy, what all share
     manager()
