@@ -26,9 +26,19 @@ class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return "spark" if file.startswith(("tests/spark/", "tests/sql/test_spark.py")) else file
+        return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+
+
+SPARK = ("tests/spark/", "tests/sql/test_spark.py")
+PROGRAMS = "tests/programs/"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process is left with it in the end."""
+    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK),
+                                 not item.nodeid.startswith(PROGRAMS)))  # fmt: skip
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogether:
+    config.option.loadscopereorder = False
     return SparkTogether(config, log)

@@ -11,6 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile a loop to machine code, kept on disk so that only the first run pays.
 
+    It runs beside other threads, so no array that it changes may be theirs as well.
     The signature stays the one that was written, so that callers are still type-checked.
     Beside each kernel that decides something stands a plain version, its explanation and
     its oracle in the tests.
@@ -26,4 +27,4 @@ def kernel(function: F) -> F:
     3.0
     """
     in_file = not function.__code__.co_filename.startswith("<")
-    return cast(F, numba.njit(cache=in_file)(function))
+    return cast(F, numba.njit(cache=in_file, nogil=True)(function))

@@ -231,3 +231,23 @@ def test_a_batch_in_which_no_worker_had_work_is_idle(tmp_path: Path) -> None:
         snapshot, memory = observe(local.driver.history[-1], memory)
         found.append(snapshot.idle)
     assert found == [False, True]
+
+
+def test_a_planner_on_the_side_that_fails_is_told_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Plan:
+        raise ZeroDivisionError("no workers")
+
+    monkeypatch.setattr("evenflow.spark.balancer.global_plan", broken)
+    local, balancer = flow(tmp_path), Balancer(Balancing(keys="off", repair="repair"))
+    rows = trades(np.random.default_rng(3), 90, span_s=9)
+    told: list[str] = []
+    for at in range(30):
+        local.batch({"trades": rows.slice(at * 3, 3)})
+        balancer(local.driver.history[-1])
+        told += [verdict.message for verdict in balancer.decisions[-1].verdicts]
+        if told:
+            break
+        time.sleep(0.01)
+    assert told == ["ZeroDivisionError: no workers"]

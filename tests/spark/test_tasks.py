@@ -34,8 +34,19 @@ def test_what_survived_is_skipped_by_the_collector_and_looked_through_now_and_th
         gc.unfreeze()
 
 
-def test_python_processes_begin_with_what_they_need(spark: SparkSession) -> None:
-    loaded = "int({!r} in __import__('sys').modules)".format
-    asked = [loaded(name) for name in ("evenflow.spark.tasks", "duckdb", "evenflow.cli")]
-    found = spark.sparkContext.parallelize(asked, 1).map(eval).collect()
-    assert found == [1, 1, 0]
+def test_python_processes_are_forks_of_one_that_has_loaded_what_they_need(
+    spark: SparkSession,
+) -> None:
+    name = "__import__('sys').modules['__main__'].__spec__.name"
+    found = spark.sparkContext.parallelize([name], 1).map(eval).collect()
+    assert found == ["evenflow.spark.daemon"]
+
+
+def test_forks_draw_different_random_numbers(spark: SparkSession) -> None:
+    both_wait = "__import__('time').sleep(2)"  # so that no process gets both
+    asked = f"({both_wait}, __import__('os').getpid(), __import__('numpy').random.random())"
+    (_, one, first), (_, two, second) = (
+        spark.sparkContext.parallelize([asked] * 2, 2).map(eval).collect()
+    )
+    assert one != two
+    assert first != second

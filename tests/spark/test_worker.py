@@ -1,5 +1,6 @@
 """Workers, moves and borders without Spark."""
 
+import faulthandler
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from tests.spark.local import Local
 from tests.spark.operators import Counter
 
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.spark import border, submission, worker
+from evenflow.spark import border, programs, submission, worker
 from evenflow.spark.asks import Cancel
+from evenflow.spark.bundle import Bundle
 from evenflow.spark.programs import compiled
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
@@ -419,3 +421,30 @@ def test_an_ask_that_was_tried_is_compiled_once_and_anew_if_another_came_between
     local.driver.ask(Cancel("one"))
     assert local.driver.ask(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
     assert names == ["one", "two", "two"]
+
+
+def test_the_watch_over_a_process_ends_before_what_is_no_querys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk must not look like a query that hears nothing."""
+    watched: list[bool] = [False]
+    seen: dict[str, bool] = {}
+
+    def begin(seconds: float, **_: Any) -> None:
+        assert seconds == programs.HARD_SECONDS
+        watched.append(True)
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", begin)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: watched.append(False))
+    for owner, name in ((worker, "open_inbox"), (Bundle, "write"), (worker._Batch, "_step")):
+        really = getattr(owner, name)
+
+        def noted(*given: Any, name: str = name, really: Any = really, **more: Any) -> Any:
+            seen[name] = seen.get(name, False) or watched[-1]
+            return really(*given, **more)
+
+        monkeypatch.setattr(owner, name, noted)
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:2], workers=1)
+    local.batch({"trades": trades(np.random.default_rng(0), 50, span_s=1)})
+    assert seen == {"open_inbox": False, "write": False, "_step": True}
+    assert not watched[-1]

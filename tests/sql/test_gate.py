@@ -12,6 +12,7 @@ from tests.sql.oracle import CATALOG, TABLES
 
 from evenflow.errors import InputError
 from evenflow.sql import Engine, QueryFailed, compile_query
+from evenflow.sql.engine import TICK
 
 HOSTILE = [
     "SELECT * FROM read_csv('/etc/passwd')",
@@ -142,6 +143,19 @@ def test_a_batch_has_a_time_limit_of_its_own() -> None:
     assert time.monotonic() - begin < 20
     with engine.within(30):
         assert engine.run("SELECT 1 AS x", {})["x"].to_pylist() == [1]
+
+
+def test_a_time_limit_holds_after_a_while_without_work() -> None:
+    engine = Engine(statement_seconds=60)
+    for _ in range(2):
+        with engine.within(30):
+            engine.run("SELECT 1 AS x", {})
+        time.sleep(6 * TICK)  # the watch has gone to sleep
+    begin = time.monotonic()
+    with pytest.raises(QueryFailed) as failed, engine.within(0.3):
+        engine.run(ENDLESS, {})
+    assert failed.value.reason == "time"
+    assert time.monotonic() - begin < 20
 
 
 def test_a_greedy_statement_fails_alone(engine: Engine) -> None:

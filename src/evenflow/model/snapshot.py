@@ -83,7 +83,8 @@ class Snapshot:
     following  holds in the next one, or after it if state is on its way: what to change
     drain      the workers that are asked to be drained from now on (`plan.drained` are so now)
     shipped    stream -> bytes that each worker was sent
-    worker_seconds  CPU seconds of each worker, all its work for the batch; 0 if it had none
+    worker_seconds  CPU seconds of each worker, all its work for the batch
+    idle       whether no query had work: a batch to take in what was asked, or to move state
     """
 
     batch: int
@@ -95,11 +96,11 @@ class Snapshot:
     queries: Mapping[str, QueryLoad] = field(default_factory=dict)
     shipped: Mapping[str, Floats] = field(default_factory=dict)
     worker_seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    idle: bool = field(init=False)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no worker had anything to do: a batch only to take in what was asked."""
-        return len(self.worker_seconds) > 0 and not self.worker_seconds.any()
+    def __post_init__(self) -> None:
+        worked = any(query.load.any() for query in self.queries.values())
+        object.__setattr__(self, "idle", not worked)
 
     def loads(self) -> Floats:
         """Return the load of every worker: what its queries and its shares of keyed ones need."""

@@ -7,12 +7,13 @@ planners run on a thread beside the batches, and writes down what was seen and d
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from evenflow.history import History, has_history, read_history
-from evenflow.model import Decision, Outcome, Plan, Snapshot, moves
+from evenflow.model import Decision, Outcome, Plan, Snapshot, Verdict, moves
 from evenflow.planning import keys, operators
 from evenflow.planning.joint import (
     Balancing,
@@ -100,8 +101,14 @@ class Balancer:
             self._slow = self._thread.submit(global_plan, snapshots, self.config)
         if self._slow is None or not self._slow.done():
             return quiet
-        plan, self._slow = self._slow.result(), None
-        adopted = adopt(plan, snapshots, tuple(self.decisions), self.config)
+        done, self._slow = self._slow, None
+        failed = done.exception()
+        if failed is not None:  # it only would have saved traffic: told, and the stream goes on
+            told = Verdict(
+                "planner_failed", self.config.repair, f"{type(failed).__name__}: {failed}"
+            )
+            return replace(quiet, verdicts=(*quiet.verdicts, told))
+        adopted = adopt(done.result(), snapshots, tuple(self.decisions), self.config)
         return quiet if adopted.plan is None else adopted
 
     def _is_worth_planning(self, last: Snapshot) -> bool:

@@ -3,10 +3,15 @@
 Every process is a fork of it: it has our modules, Arrow, DuckDB and compiled kernels from the
 start, and shares their memory, instead of loading them for some seconds. Spark starts this module
 by its name (`spark.python.daemon.module`), where it is sure to be installed: see `session`.
+
+Nothing is computed by threads here: those that libraries start when they are loaded (of allocators
+and pools) are started again by them in a fork.
 """
 
 import gc
+import os
 
+import numpy as np
 import pyarrow as pa
 import pyspark.worker  # noqa: F401 - for the forks
 from pyspark.daemon import manager
@@ -24,6 +29,7 @@ def load() -> None:
 
 if __name__ == "__main__":
     load()
+    os.register_at_fork(after_in_child=np.random.seed)  # or all would draw the same numbers
     gc.collect()
-    gc.freeze()  # no fork's collector is to touch, and so copy, what all share
+    gc.freeze()  # a fork's collector would copy what it touches: once in many tasks (`settle`)
     manager()

@@ -165,7 +165,7 @@ def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     shipped: dict[str, Floats] = {}
     seconds = np.zeros(done.plan.workers)
     for report in done.reports:
-        seconds[report.slot] = 0.0 if report.idle else report.cpu_seconds
+        seconds[report.slot] = report.cpu_seconds
         for stream, size in report.shipped.items():
             shipped.setdefault(stream, np.zeros(done.plan.workers))[report.slot] = size
     return Snapshot(

@@ -98,7 +98,7 @@ class SqlRuntime:
             yield
 
     def rest(self) -> None:
-        """End the watch over the process: nothing of a query runs any more."""
+        """End the watch over the process: nothing of a query runs for now."""
         faulthandler.cancel_dump_traceback_later()
         self._guarded = 0.0
 

@@ -85,7 +85,7 @@ class Registry:
     streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     queries: Mapping[str, Hosted] = field(default_factory=dict)
-    _readers: dict[str, list[Hosted]] = field(
+    _readers: dict[str, tuple[Hosted, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -117,15 +117,15 @@ class Registry:
         queries = {**self.queries, name: changed}
         return replace(self, version=self.version + 1, queries=queries)
 
-    def readers(self, stream: str) -> list[Hosted]:
+    def readers(self, stream: str) -> tuple[Hosted, ...]:
         """Return the queries that read a stream, by name."""
         if not self._readers:  # found for all streams at once: both may be many
             found: dict[str, list[Hosted]] = {}
             for name in sorted(self.queries):
                 for read in self.queries[name].streams:
                     found.setdefault(read, []).append(self.queries[name])
-            self._readers.update(found)
-        return self._readers.get(stream, [])
+            self._readers.update((read, tuple(queries)) for read, queries in found.items())
+        return self._readers.get(stream, ())
 
     def columns(self, stream: str) -> tuple[str, ...]:
         """Return the columns of a stream that its queries need, and its time, in its own order."""

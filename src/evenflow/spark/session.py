@@ -47,12 +47,10 @@ def open_session(
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    fixed = dict(_SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        fixed |= _LOCAL
     builder = SparkSession.builder.master(master)
-    for name, value in {**fixed, **(settings or {})}.items():
+    for name, value in {**settings_for(master), **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
         with _printing_to(log):
@@ -63,6 +61,17 @@ def open_session(
             f"Spark does not start with master {master!r}: {str(error).splitlines()[0]}; "
             f"it needs Java 17 or newer (JAVA_HOME) and, unless local, a master that runs{where}"
         ) from None
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """Return the settings with which a session is opened.
+
+    >>> settings_for("local[2]")["spark.python.daemon.module"]
+    'evenflow.spark.daemon'
+    >>> "spark.python.daemon.module" in settings_for("spark://host:7077")
+    False
+    """
+    return {**_SETTINGS, **(_LOCAL if master.startswith("local") else {})}
 
 
 @contextmanager

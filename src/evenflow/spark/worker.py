@@ -41,7 +41,7 @@ class Runtime(Protocol):
         """Bound the time of what runs inside."""
 
     def rest(self) -> None:
-        """Note that a worker's batch is over."""
+        """Note that what follows is no query's: it may take as long as it takes."""
 
 
 class Process:
@@ -107,6 +107,7 @@ class _Batch:
             self._attempt(handoff.uid, partial(self._accept, handoff))
         for change in subscribing:
             self._attempt(change.uid, partial(self._subscribe, change))
+        self.process.runtime.rest()
         inbox = self._receive(envelopes, derived)
         for query in self._hosted():
             self._attempt(query.uid, partial(self._step, query, inbox))
@@ -284,6 +285,7 @@ class _Batch:
     def _save(self) -> None:
         for uid in sorted(self.changed):
             self._attempt(uid, partial(self._save_task, uid))
+        self.process.runtime.rest()
         self.state.save_index(self.state_file)
         crash_point("worker.before_write")
         for bundle in (self.state_file, self.result_file, self.exchange_file):

@@ -262,7 +262,11 @@ class _Watch:
                 if not self.over:
                     self._asleep = idle
                     idle = self._deadline is None
-                    self._changed.wait(None if self._asleep and idle else TICK)
+                    if self._asleep and idle:
+                        self._changed.wait()
+                        idle = False
+                    else:
+                        self._changed.wait(TICK)
                     self._asleep = False
                     continue
             # The deadline has passed: repeat, an interrupt between two statements is lost.

@@ -161,7 +161,7 @@ def test_a_plan_made_on_the_side_is_followed_when_queries_came_and_went() -> Non
     run(flow, 4, config)
     plan = global_plan(flow.snapshots, config)
     flow.leave("q0")
-    flow.arrive("new", Demand(lambda batch: np.array([0.1]), streams=("s1",)), 2)
+    flow.arrive("new", Demand(lambda batch: np.array([0.1]), streams=("s1",), pinned=True), 2)
     run(flow, 1, config)
     decision = adopt(plan, flow.snapshots, flow.decisions, config)
     assert decision.plan is not None, decision.reason
@@ -235,12 +235,13 @@ def test_batches_without_work_are_not_all_that_is_remembered() -> None:
     idle = {name: replace(load, load=nothing) for name, load in busy.queries.items()}
     for _ in range(6):
         flow.snapshots.append(
-            replace(busy, batch=flow.batch, queries=idle, shipped={}, worker_seconds=nothing)
+            replace(busy, batch=flow.batch, queries=idle, shipped={}, worker_seconds=nothing + 0.01)
         )
         flow.batch += 1
     decision = decide(flow.snapshots, [], config)
     assert decision.reason == "queries", decision.message
-    assert mean_loads(remembered(flow.snapshots, 4), ["q0"])["q0"] == pytest.approx(3 / 8)
+    assert [snapshot.batch for snapshot in remembered(flow.snapshots, 3)] == [1, 2, 8]
+    assert mean_loads(remembered(flow.snapshots, 4), ["q0"])["q0"] == pytest.approx(0.5)
 
 
 def test_a_query_that_has_just_come_counts_with_what_it_needs() -> None:

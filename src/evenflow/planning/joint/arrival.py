@@ -99,10 +99,10 @@ def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
 
 def mean_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str, float]:
     """Return the load of queries in a batch: the mean over those in which each of them ran."""
-    asked = tuple(names)
-    if not snapshots:
+    asked, busy = tuple(names), [snapshot for snapshot in snapshots if not snapshot.idle]
+    if not busy:
         return {}
-    means = whole_series(snapshots, asked).mean(axis=1)
+    means = whole_series(busy, asked).mean(axis=1)
     return dict(zip(asked, means.tolist(), strict=True))
 
 

@@ -9,16 +9,9 @@ Item = tuple[str, int | None]  # query, and the key's hash where it is keyed
 
 
 def remembered(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
-    """Return the last batches in which something was done, at most `window`, and the last of all.
+    """Return the last batches in which queries had work, at most `window`, and the last of all.
 
     Otherwise some batches without rows would make a controller forget what queries need.
-
-    >>> from evenflow.model import Plan
-    >>> from numpy import array
-    >>> done = [array([seconds]) for seconds in (0.1, 0.2, 0.0, 0.3, 0.0)]
-    >>> seen = [Snapshot(at, 0, 1, Plan(1), Plan(1), worker_seconds=d) for at, d in enumerate(done)]
-    >>> [snapshot.batch for snapshot in remembered(seen, 3)]
-    [1, 3, 4]
     """
     if not snapshots:
         return ()

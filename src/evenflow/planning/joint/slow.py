@@ -105,9 +105,9 @@ def still_valid(plan: Plan, snapshot: Snapshot) -> bool:
         (plan.workers, plan.drained) == (following.workers, following.drained)
         and plan.drained == drainable(snapshot)[0]
         and all(
-            plan.placement.get(name) == following.placement.get(name)
+            plan.placement.get(name, following.placement[name]) == following.placement[name]
             for name, query in snapshot.queries.items()
-            if query.pinned
+            if query.pinned and name in following.placement
         )
     )
 
@@ -130,16 +130,16 @@ def adopt(
     if not still_valid(plan, last):
         return quiet("stale")
     left = recent_moves(decisions, last.batch, config.cooldown)
-    placement = {
-        name: here if plan.placement.get(name, here) in left.get((name, None), ()) else there
-        for name, here in following.placement.items()
-        for there in (plan.placement.get(name, here),)
+    wanted = {
+        name: worker
+        for name, worker in plan.placement.items()
+        if name in following.placement and worker not in left.get((name, None), ())
     }
-    target = replace(following, placement=placement)
+    target = replace(following, placement={**following.placement, **wanted})
     after = predicted(Levels.of(window, target), last, rates)
     saved, moved = before.shipped_bytes - after.shipped_bytes, moved_bytes(following, target, last)
     if (
-        same_plan(target, following)
+        saved <= 0
         or saved < config.min_gain * before.shipped_bytes
         or saved * config.payback < moved
     ):
