@@ -20,6 +20,23 @@ ROUNDING = 1e-12  # changes smaller than this part of the objective are no gain
 
 
 @kernel
+def only_here(
+    operator: int,
+    worker: int,
+    starts: Indices,
+    reads: Indices,
+    rates: Floats,
+    readers: Indices,
+) -> float:
+    """Return the rate of the sources that nobody else on an operator's worker reads."""
+    rate = 0.0
+    for at in range(starts[operator], starts[operator + 1]):
+        if readers[worker, reads[at]] == 1:
+            rate += rates[reads[at]]
+    return rate
+
+
+@kernel
 def shipping_change(
     operator: int,
     source_worker: int,
@@ -30,13 +47,10 @@ def shipping_change(
     readers: Indices,
 ) -> float:
     """Return by how much the shipped rate changes if an operator moves."""
-    change = 0.0
+    change: float = -only_here(operator, source_worker, starts, reads, rates, readers)
     for at in range(starts[operator], starts[operator + 1]):
-        source = reads[at]
-        if readers[target, source] == 0:
-            change += rates[source]
-        if readers[source_worker, source] == 1:
-            change -= rates[source]
+        if readers[target, reads[at]] == 0:
+            change += rates[reads[at]]
     return change
 
 
@@ -82,23 +96,6 @@ def away_change(price: Floats, home: Workers, operator: int, here: int, there: i
     if there == home[operator]:
         return float(-price[operator])
     return float(price[operator]) if here == home[operator] else 0.0
-
-
-@kernel
-def only_here(
-    operator: int,
-    worker: int,
-    starts: Indices,
-    reads: Indices,
-    rates: Floats,
-    readers: Indices,
-) -> float:
-    """Return the rate of the sources that nobody else on an operator's worker reads."""
-    rate = 0.0
-    for at in range(starts[operator], starts[operator + 1]):
-        if readers[worker, reads[at]] == 1:
-            rate += rates[reads[at]]
-    return rate
 
 
 @kernel
