@@ -80,6 +80,7 @@ def key_stats(draw: st.DrawFn, workers: int) -> KeyStats:
         np.array(column(st.integers(0, 10**9), workers), dtype=np.int64),
         np.array(column(finite, workers)),
         np.array(column(finite, workers)),
+        np.array(column(finite, workers)),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from tests.strategies import decisions, outcomes, snapshots
 
 from evenflow.errors import InputError
 from evenflow.history import History, read_history
-from evenflow.model import Decision, Judgement, Plan, QueryLoad, RoutingTable, Snapshot
+from evenflow.model import Decision, Judgement, KeyStats, Plan, QueryLoad, RoutingTable, Snapshot
 from evenflow.store import Store
 
 BLOCK = 4
@@ -118,3 +119,17 @@ def test_a_plan_is_written_once_in_a_block(tmp_path: Path) -> None:
 def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no recorded history"):
         read_history(str(tmp_path))
+
+
+def test_records_from_before_fixed_costs_were_told_are_read(tmp_path: Path) -> None:
+    one, many = np.ones(1), np.ones(1, dtype=np.int64)
+    name = np.array([7], dtype=np.uint64)
+    keys = KeyStats(name, np.zeros(1, np.int32), one, one, ("k",), many, one, one, one)
+    plan = Plan(1, {}, {"q": RoutingTable.of(name, [0])})
+    load = QueryLoad(("s",), many, many, one, one, one, keys)
+    History(Store(str(tmp_path))).append(Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}))
+    (path,) = (tmp_path / "history" / "keys").iterdir()
+    pq.write_table(pq.read_table(path).drop_columns("fixed"), path)
+    (found,), _, _ = read_history(str(tmp_path))
+    assert found.queries["q"].keys is not None
+    assert found.queries["q"].keys.rest_fixed.tolist() == [0.0]

@@ -26,7 +26,7 @@ def published(batch: int, ballast: int = 0) -> Published:
     """A state with a text as long as told."""
     world = World()
     world.queries["a"] = type(world.queries["a"])("a", text="x" * ballast)
-    seen = Seen(world.plan, world.queries, {"trades": StreamSpec()}, world.snapshot(batch))
+    seen = Seen(world.plan, world.queries, {"trades": StreamSpec()}, (world.snapshot(batch),))
     points = [state.point(world.snapshot(batch))]
     summary = views.Summary(
         status="running", batch=batch, at=0.0, batches=batch, workers=3, active=3, queries=3,

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.values import StreamSpec, World, decision, load
+from tests.service.values import StreamSpec, World, decision, hot_key, load
 
 from evenflow.model.decision import Judgement, Outcome
 from evenflow.model.plan import Move
+from evenflow.model.routing import RoutingTable
 from evenflow.service import state
 from evenflow.service.metrics import Metrics
 from evenflow.service.record import Record
@@ -17,7 +18,7 @@ from evenflow.service.state import Seen
 
 def seen(world: World, **more: Any) -> Seen:
     snapshot = world.snapshot(**more)
-    return Seen(world.plan, world.queries, {"trades": StreamSpec()}, snapshot)
+    return Seen(world.plan, world.queries, {"trades": StreamSpec()}, (snapshot,))
 
 
 def test_before_the_first_batch_everything_is_idle() -> None:
@@ -51,6 +52,27 @@ def test_a_hot_key_has_its_share_and_owner() -> None:
     (key,) = state.hot_keys(seen(World()))
     assert (key.query, key.key, key.owner) == ("k", "hot", 1)
     assert key.share == pytest.approx(0.5 / 0.8)
+
+
+def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> None:
+    world = World()
+    keys = hot_key()
+    quiet = replace(keys, cost=np.zeros(1))
+    busy, idle = (
+        world.snapshot(at, queries={"k": load([0.1, 0.6, 0.2], keys=found)})
+        for at, found in ((1, keys), (2, quiet))
+    )
+    moved = replace(world.plan, tables={"k": RoutingTable.of(keys.hashes, [2])})
+    after = replace(idle, following=moved)
+    (key,) = state.hot_keys(Seen(moved, world.queries, {}, (busy, after)))
+    assert (key.key, key.owner) == ("hot", 2)
+    assert key.share == pytest.approx(0.5 / 0.8)
+
+
+def test_what_no_row_causes_is_nobodys_share() -> None:
+    fixed = replace(hot_key(), rest_cost=np.full(3, 1.1), rest_fixed=np.ones(3))
+    assert fixed.shares() == pytest.approx(0.5 / 0.8)
+    assert replace(fixed, cost=np.zeros(1), rest_cost=np.ones(3)).shares().tolist() == [0.0]
 
 
 def test_streams_stand_beside_round_robin() -> None:

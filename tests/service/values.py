@@ -77,6 +77,7 @@ def hot_key() -> KeyStats:
         rest_keys=np.array([0, 3, 4]),
         rest_cost=np.array([0.0, 0.1, 0.2]),
         rest_state=np.zeros(3),
+        rest_fixed=np.zeros(3),
     )
 
 

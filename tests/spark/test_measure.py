@@ -16,7 +16,7 @@ from tests.spark.local import Local
 from tests.spark.test_worker import STREAMS, SUBMISSIONS
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys
+from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys, hot_keys
 from evenflow.model.traffic import round_robin_bytes, stream_bytes
 from evenflow.planning.joint import Balancing
 from evenflow.spark import counting
@@ -116,9 +116,34 @@ def test_hot_keys_are_those_of_the_last_batch_with_rows(tmp_path: Path) -> None:
     last = balancer.snapshots[-1].queries["sums"].keys
     assert last is not None, "a batch without rows that closes windows is measured too"
     assert not last.cost.any()
-    (hot,) = balancer.hot_keys("sums", 5)
+    (hot,) = hot_keys(tuple(balancer.snapshots), "sums", 5)
     assert hot.name == rows["symbol"][0].as_py()
-    assert 0 < hot.share <= 1
+    assert hot.share == 1.0
+
+
+def test_hot_keys_of_a_small_stream_have_their_share(tmp_path: Path) -> None:
+    """So few rows that what is fixed takes all the time."""
+    local, balancer = flow(tmp_path), Balancer(Balancing.off())
+    symbols = pa.array(["hot"] * 30 + ["a", "b", "c"] * 5)
+    rows = trades(np.random.default_rng(3), len(symbols), span_s=1)
+    rows = rows.set_column(rows.schema.get_field_index("symbol"), "symbol", symbols)
+    for at in range(6):
+        local.batch({"trades": shifted(rows, at)})
+        balancer(local.driver.history[-1])
+        first, *others = hot_keys(tuple(balancer.snapshots), "sums", 5)
+        assert (first.name, len(others)) == ("hot", 3)
+        assert 0.4 < first.share <= 30 / 45 + 1e-9
+
+
+def test_no_row_is_free() -> None:
+    """Neither where noise hides what rows cost nor for rows that only come in."""
+    stepped = np.ones((1, 4), dtype=bool)
+    rows, made = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[0.0, 4.0, 1.0, 0.0]])
+    for seconds in (5.0 - rows, 1.0 + made):
+        fits = Fits().of(("q",)).update(rows, made, seconds, stepped)
+        fixed, per_row, per_made = fits.weights()[0]
+        assert per_row == pytest.approx(0.01 * seconds.sum() / rows.sum())
+        assert fixed * 4 + per_made * made.sum() == pytest.approx(0.99 * seconds.sum(), rel=0.2)
 
 
 def test_many_keys_are_merged_and_nothing_is_lost(

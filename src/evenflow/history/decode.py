@@ -134,6 +134,7 @@ def _key_stats(rows: pa.Table) -> KeyStats:
         rest["keys"].to_numpy(),
         rest["cost"].to_numpy(),
         rest["state_bytes"].to_numpy(),
+        rest["fixed"].fill_null(0.0).to_numpy(),  # not in older records
     )
 
 

@@ -142,6 +142,7 @@ def _query_keys(batch: int, query: str, keys: KeyStats) -> pa.Table:
         "keys": np.append(np.ones(heavy, dtype=np.int64), keys.rest_keys),
         "cost": np.append(keys.cost, keys.rest_cost),
         "state_bytes": np.append(keys.state, keys.rest_state),
+        "fixed": np.append(np.zeros(heavy), keys.rest_fixed),
     }
     return _columns("keys", columns, heavy + workers)
 

@@ -81,6 +81,7 @@ SCHEMAS = {
             ("keys", pa.int64()),
             ("cost", pa.float64()),
             ("state_bytes", pa.float64()),
+            ("fixed", pa.float64()),  # of the cost of all others, what no row causes
         ]
     ),
     # One row for each batch, stream and worker it was sent to.

@@ -2,6 +2,7 @@
 
 from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.hashing import hash_keys, home, jump
+from evenflow.model.hot_keys import HotKey, hot_keys
 from evenflow.model.load import KeyLoads, LoadSeries
 from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
 from evenflow.model.routing import RoutingTable
@@ -12,6 +13,7 @@ from evenflow.model.verdict import Verdict
 __all__ = [
     "EVERYWHERE",
     "Decision",
+    "HotKey",
     "Judgement",
     "KeyLoads",
     "KeyStats",
@@ -25,6 +27,7 @@ __all__ = [
     "Verdict",
     "hash_keys",
     "home",
+    "hot_keys",
     "imbalance",
     "jump",
     "moves",

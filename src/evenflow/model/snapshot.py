@@ -15,6 +15,7 @@ class KeyStats:
 
     hashes, owner, cost, state, names  one entry for each heavy key, ascending by hash
     rest_keys, rest_cost, rest_state   number, cost and state of the others on each worker
+    rest_fixed                         of rest_cost, what no row causes
     cost is in CPU seconds of the batch, state in bytes; names are for people.
     """
 
@@ -26,6 +27,7 @@ class KeyStats:
     rest_keys: Indices
     rest_cost: Floats
     rest_state: Floats
+    rest_fixed: Floats
 
     def __post_init__(self) -> None:
         for name, dtype in (
@@ -36,8 +38,14 @@ class KeyStats:
             ("rest_keys", np.int64),
             ("rest_cost", np.float64),
             ("rest_state", np.float64),
+            ("rest_fixed", np.float64),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+
+    def shares(self) -> Floats:
+        """Return the part of each heavy key in all that rows cost."""
+        total = float(self.cost.sum() + (self.rest_cost - self.rest_fixed).sum())
+        return self.cost / total if total > 0 else np.zeros_like(self.cost)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from evenflow import model
 from evenflow.model.arrays import Floats
 from evenflow.model.plan import Plan
 from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
@@ -21,15 +22,20 @@ WINDOW = 60
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a run showed after a batch, read once; `snapshot` is None before the first one."""
+    """What a run showed after a batch, read once; no snapshots before the first one."""
 
     plan: Plan
     queries: Mapping[str, running.Query]
     streams: Mapping[str, running.Stream]
-    snapshot: Snapshot | None = None
+    snapshots: tuple[Snapshot, ...] = ()
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The last one."""
+        return self.snapshots[-1] if self.snapshots else None
 
     def shares(self) -> Floats:
         """Return every worker's load as the share of a core."""
@@ -171,14 +177,11 @@ def streams(seen: Seen) -> list[views.Stream]:
 
 def hot_keys(seen: Seen, query: str | None = None, count: int = SHOWN_KEYS) -> list[views.HotKey]:
     """Return the heaviest keys of one keyed query or of all."""
-    measured = {} if seen.snapshot is None else seen.snapshot.queries
     found = [
-        views.HotKey(query=name, key=keys.names[at], share=cost / total, owner=int(keys.owner[at]))
-        for name, load in measured.items()
-        if (keys := load.keys) is not None and query in (None, name)
-        for total in [float(keys.cost.sum() + keys.rest_cost.sum())]
-        if total > 0
-        for at, cost in enumerate(keys.cost.tolist())
+        views.HotKey(query=name, key=key.name, share=key.share, owner=key.owner)
+        for name in seen.plan.tables
+        if query in (None, name)
+        for key in model.hot_keys(seen.snapshots, name, count)
     ]
     return sorted(found, key=lambda key: (-key.share, key.query, key.key))[:count]
 

@@ -67,7 +67,7 @@ class Stream(View):
 
 
 class HotKey(View):
-    """A heavy key of a keyed query: its share of the query's load, and who has it."""
+    """A heavy key of a keyed query: its share of what the query's rows cost, and who has it."""
 
     query: str
     key: str

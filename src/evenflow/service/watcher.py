@@ -87,7 +87,7 @@ class Watcher:
             plan=run.plan,
             queries=run.queries,
             streams=run.streams,
-            snapshot=snapshots[-1] if snapshots else None,
+            snapshots=snapshots,
             late=run.late,
             quarantined=run.quarantined,
             watermarks=run.watermarks,

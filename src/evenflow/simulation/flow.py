@@ -168,6 +168,7 @@ class SyntheticFlow:
             query.hashes[heavy], owners[heavy], cost[heavy], np.full(len(heavy), query.state),
             tuple(f"key{at}" for at in heavy), counts,
             rest.astype(np.float64), counts.astype(np.float64) * query.state,
+            np.zeros(self.plan.workers),
         )  # fmt: skip
 
     def _shipped(self) -> dict[str, Floats]:

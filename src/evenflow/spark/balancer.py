@@ -8,9 +8,6 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple
-
-import numpy as np
 
 from evenflow.history import History, has_history, read_history
 from evenflow.model import Decision, Outcome, Plan, Snapshot, Verdict, moves
@@ -165,22 +162,6 @@ class Balancer:
             stream_rates(snapshots),
         )
 
-    def hot_keys(self, query: str, count: int) -> list["HotKey"]:
-        """Return the heaviest keys of a keyed query in the last batch that had any."""
-        for snapshot in reversed(self.snapshots):
-            found = snapshot.queries[query].keys if query in snapshot.queries else None
-            if found is None or not found.cost.any():  # no rows: windows closed, state moved
-                continue
-            total = float(found.cost.sum() + found.rest_cost.sum())
-            order = np.argsort(-found.cost, kind="stable")[:count]
-            share = found.cost[order] / total
-            owner = snapshot.following.route(query, found.hashes[order])
-            return [
-                HotKey(found.names[at], float(part), int(worker))
-                for at, part, worker in zip(order, share, owner, strict=True)
-            ]
-        return []
-
 
 def _warm_up(config: Balancing) -> None:
     """Compile the planners beside the first batches, so that no border waits for it."""
@@ -188,11 +169,3 @@ def _warm_up(config: Balancing) -> None:
         keys.warm_up(keys.ALGORITHMS[config.keys])
     if config.operators in operators.ALGORITHMS:
         operators.warm_up(config.operators)
-
-
-class HotKey(NamedTuple):
-    """A key, its share of the query's load, and the worker that has it."""
-
-    name: str
-    share: float
-    owner: int

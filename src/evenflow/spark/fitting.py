@@ -8,7 +8,9 @@ taken for a loaded one. So the seconds of a query are fitted over workers and th
 by least squares, and a worker's load is what its rows cost by that. The sums behind the fit fade
 by `FADE` a batch. If rows in, rows made and the constant do not vary enough to tell their costs
 apart (a normalised Gram matrix with an eigenvalue below `APART`), a plainer model is taken, last
-the one in which a row in and a row made cost the same and nothing is fixed.
+the one in which a row in and a row made cost the same and nothing is fixed. Where rows are so few
+that noise hides their cost, `LEAST` of the seconds are theirs all the same: no row is free, and
+keys keep their order.
 """
 
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from evenflow.model.arrays import Bools, Floats, Indices
 
 FADE = 0.9
 APART = 0.01
+LEAST = 0.01
 # What each model lets vary, over (fixed, per row in, per row made).
 _MODELS = (
     np.eye(3),
@@ -84,6 +87,10 @@ class Fits:
             at = np.flatnonzero(open_)[usable]
             result[at] = least_squares(squares[usable], products[usable]) @ model.T
             open_[at] = False
+        seconds, rows = self.products[:, 0], self.squares[:, 0, 1]
+        free = (result[:, 1] == 0) & (rows > 0)
+        result[free] *= 1 - LEAST
+        result[free, 1] = LEAST * seconds[free] / rows[free]
         return result
 
 

@@ -82,10 +82,12 @@ def key_stats(
     made = np.concatenate([c.made for c in counts.values()])
     key_state = np.concatenate([c.state for c in counts.values()])
     names = [name for c in counts.values() for name in c.names]
-    rest_keys, rest_cost = np.zeros(len(state), dtype=np.int64), np.zeros(len(state))
+    rest_keys = np.zeros(len(state), dtype=np.int64)
+    rest_cost, rest_fixed = np.zeros(len(state)), np.zeros(len(state))
     rest_state = state.copy()  # on workers that had nothing to do, all of it
     for slot, c in counts.items():
         rest_keys[slot], rest_state[slot] = c.rest_keys, c.rest_state
+        rest_fixed[slot] = fixed
         rest_cost[slot] = fixed + per_row_in * c.rest_rows_in + per_row_made * c.rest_made
     order = np.argsort(hashes)
     return KeyStats(
@@ -97,6 +99,7 @@ def key_stats(
         rest_keys,
         rest_cost,
         rest_state,
+        rest_fixed,
     )
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
-from evenflow.model import Decision, Outcome, Plan, Snapshot
-from evenflow.spark.balancer import Balancer, HotKey
+from evenflow.model import Decision, HotKey, Outcome, Plan, Snapshot, hot_keys
+from evenflow.spark.balancer import Balancer
 from evenflow.spark.batch import Batch
 from evenflow.spark.driver import Driver
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, listed
@@ -62,7 +62,7 @@ class View:
 
     def hot_keys(self, name: str, count: int = 20) -> list[HotKey]:
         """Return the heaviest keys of a keyed query, each with its share and its worker."""
-        return self._balancer.hot_keys(name, count)
+        return hot_keys(self.snapshots, name, count)
 
     @property
     def restless(self) -> bool:

@@ -149,18 +149,18 @@ def _query(query: QueryLoad, name: str, before: Plan, after: Plan) -> QueryLoad:
 def _keys(keys: KeyStats, name: str, before: Plan, after: Plan) -> KeyStats:
     """Return the heavy keys on our workers, the light ones on those of the record, or dealt."""
     if before.workers == after.workers:
-        counts, cost, state = (
+        counts, cost, state, fixed = (
             dealt(values.astype(np.float64), before, after)
-            for values in (keys.rest_keys, keys.rest_cost, keys.rest_state)
+            for values in (keys.rest_keys, keys.rest_cost, keys.rest_state, keys.rest_fixed)
         )
     else:
-        counts, cost, state = (
+        counts, cost, state, fixed = (
             _even(float(values.sum()), after)
-            for values in (keys.rest_keys, keys.rest_cost, keys.rest_state)
+            for values in (keys.rest_keys, keys.rest_cost, keys.rest_state, keys.rest_fixed)
         )
     owner = after.route(name, keys.hashes)
     heavy = (keys.hashes, owner, keys.cost, keys.state, keys.names)
-    return KeyStats(*heavy, counts.astype(np.int64), cost, state)
+    return KeyStats(*heavy, counts.astype(np.int64), cost, state, fixed)
 
 
 def _even(total: float, plan: Plan) -> Floats:

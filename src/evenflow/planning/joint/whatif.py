@@ -162,6 +162,7 @@ def _scaled_keys(keys: KeyStats, slots: int, rate: float) -> KeyStats:
         rest_keys=_padded(keys.rest_keys.astype(np.float64), slots).astype(np.int64),
         rest_cost=_padded(keys.rest_cost, slots) * rate,
         rest_state=_padded(keys.rest_state, slots) * rate,
+        rest_fixed=_padded(keys.rest_fixed, slots) * rate,
     )
 
 

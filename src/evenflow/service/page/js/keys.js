@@ -1,4 +1,4 @@
-// Hot keys: their share of the query's load, and who owns them.
+// Hot keys: their share of what the query's rows cost, and who owns them.
 
 import { byId, el, empty, keyed, say, workerColour } from "./dom.js";
 import { percent } from "./format.js";
