@@ -29,7 +29,8 @@ class _Grouping:
 
     translate: Translator
     keys: dict[str, Typed] = field(default_factory=dict)  # DuckDB text -> expression
-    time_sql: str = ""
+    time_sql: str = ""  # of the pane
+    moment: str = ""  # of the row
     time: Typed | None = None
     windows: Windows | None = None
     is_window_call: bool = False
@@ -185,7 +186,7 @@ def _node(
         + [("_n", types.LONG)]
     )
     lineage = {k: v.column for k, v in zip(keys, made.keys.values(), strict=True) if v.column}
-    present = Typed(f"({made.time_sql} IS NOT NULL)", types.BOOLEAN)
+    present = Typed(f"({made.moment} IS NOT NULL)", types.BOOLEAN)
     feed = compiler.block(
         source, [*where, present], tuple(inner), Relation(()), lineage, grouped=True
     )
@@ -249,7 +250,7 @@ def _add(made: _Grouping, node: Ast, lags: Mapping[str, int]) -> None:
         lag = lag_of(node, value, lags)
         pane = gcd(size, slide)
         made.windows = Windows(size, slide, start, pane, lag)
-        moment = f"epoch_us({sql})"
+        made.moment, moment = sql, f"epoch_us({sql})"
         # A time before `start` has a negative remainder, which a second modulo repairs.
         made.time_sql = f"({moment} - ((({moment} - {start}) % {pane}) + {pane}) % {pane})"
         return
@@ -258,8 +259,10 @@ def _add(made: _Grouping, node: Ast, lags: Mapping[str, int]) -> None:
         lag = lag_of(node, value, lags)
         made.time = value
         made.windows = Windows(1, 1, 0, 1, lag)
-        moment = f"struct_extract({value.sql}, 'start')" if value.time.width_us else value.sql
-        made.time_sql = f"epoch_us({moment})"
+        made.moment = value.sql
+        if value.time.width_us:
+            made.moment = f"struct_extract({value.sql}, 'start')"
+        made.time_sql = f"epoch_us({made.moment})"
         return
     if value.literal is None or value.columns:
         made.keys.setdefault(value.sql, value)

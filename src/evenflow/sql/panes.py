@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from evenflow.model.arrays import Indices
 from evenflow.sql.engine import ROWS, Engine
 from evenflow.sql.plan import Group, Windows
-from evenflow.sql.store import NEVER, Store
+from evenflow.sql.store import NEVER, Store, column_times
 from evenflow.sql.types import name, physical_schema
 
 
@@ -35,16 +35,11 @@ class Panes:
 
     def answer(self, clock_us: int) -> pa.Table:
         """Give the answers of all windows that the clock has passed, and forget their panes."""
-        windows, node = self.node.windows, self.node
+        windows = self.node.windows
         result = self._nothing
         starts = due(windows, self.store.times(), self.answered_us, clock_us)
         if len(starts):
-            parts = []
-            for run, rows in self.store.between(int(starts[0]), int(starts[-1]) + windows.size_us):
-                floor = pa.array(np.full(len(rows), run.floor_us))
-                parts.append(rows.append_column("_floor", floor))
-            tables = {"_partial": pa.concat_tables(parts), "_due": pa.table({"_ws": starts})}
-            result = self.engine.run(_answer_sql(node), tables).cast(self._nothing.schema)
+            result = self._answers(starts).cast(self._nothing.schema)
         self.answered_us = max(self.answered_us, clock_us)
         # A pane is done when the last window over it is.
         self.store.forget(first_open_pane(windows, self.answered_us))
@@ -55,6 +50,24 @@ class Panes:
         ends = next_ends(self.node.windows, self.store.times(), self.answered_us)
         return int(ends.min()) if len(ends) else None
 
+    def _answers(self, starts: Indices) -> pa.Table:
+        """Merge the panes of each window that begins at one of `starts`."""
+        node, windows, parts = self.node, self.node.windows, []
+        tumbling = windows.size_us == windows.pane_us
+        for run, rows in self.store.between(int(starts[0]), int(starts[-1]) + windows.size_us):
+            if tumbling or len(starts) == 1:  # each row is of one window, and the plan can be kept
+                begins = column_times(rows) if tumbling else np.full(len(rows), starts[0])
+                wanted = (begins + windows.size_us > run.floor_us) & np.isin(begins, starts)
+                parts.append(rows.append_column("_ws", pa.array(begins)).filter(pa.array(wanted)))
+            else:
+                floors = np.full(len(rows), run.floor_us)
+                parts.append(rows.append_column("_floor", pa.array(floors)))
+        given = pa.concat_tables(parts)
+        if tumbling or len(starts) == 1:
+            return self.engine.run_again(_answer_sql(node, name(ROWS)), given)
+        tables = {"_partial": given, "_due": pa.table({"_ws": starts})}
+        return self.engine.run(_answer_sql(node, _due_sql(windows)), tables)
+
     def _merge(self, rows: pa.Table) -> pa.Table:
         node = self.node
         groups = ", ".join(name(c) for c in ("_t", *node.keys))
@@ -63,22 +76,21 @@ class Panes:
         return self.engine.run_again(sql, rows).cast(node.stored)
 
 
-def _answer_sql(node: Group) -> str:
-    windows = node.windows
+def _answer_sql(node: Group, source: str) -> str:
     groups = ", ".join(name(c) for c in ("_ws", *node.keys))
     merged = ", ".join(f"{sql} AS {name(c)}" for c, sql in node.merges)
-    if windows.size_us == windows.pane_us:
-        source = '(SELECT *, "_t" AS "_ws" FROM _partial)'
-        source += ' SEMI JOIN _due USING ("_ws")'
-    else:
-        source = f'_partial JOIN _due ON "_t" >= "_ws" AND "_t" < "_ws" + {windows.size_us}'
-    inner = (
-        f'SELECT {groups}, {merged} FROM {source} WHERE "_ws" + {windows.size_us} > "_floor" '  # noqa: S608
-        f"GROUP BY {groups}"
-    )
+    inner = f"SELECT {groups}, {merged} FROM {source} GROUP BY {groups}"  # noqa: S608
     select = ", ".join(f"{sql} AS {name(c)}" for c, sql in node.select)
     having = f" WHERE {node.having}" if node.having else ""
     return f"SELECT {select} FROM ({inner}){having}"  # noqa: S608
+
+
+def _due_sql(windows: Windows) -> str:
+    size = windows.size_us
+    return (
+        f'(SELECT * FROM _partial JOIN _due ON "_t" >= "_ws" AND "_t" < "_ws" + {size} '  # noqa: S608
+        f'WHERE "_ws" + {size} > "_floor")'
+    )
 
 
 def last_start(windows: Windows, panes: Indices) -> Indices:
