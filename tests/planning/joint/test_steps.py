@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.planning.joint.flows import history, plans, run, whole_flow, zipf_flow
 
-from evenflow.model import Move, Plan, RoutingTable, hash_keys, moves
+from evenflow.model import Move, Plan, RoutingTable, Snapshot, hash_keys, moves
 from evenflow.planning.joint import (
     Balancing,
     adopt,
@@ -17,6 +17,7 @@ from evenflow.planning.joint import (
     outcome,
     remembered,
     still_valid,
+    stream_rates,
 )
 from evenflow.planning.joint.staging import between
 from evenflow.simulation.flow import Demand, SyntheticFlow
@@ -270,3 +271,67 @@ def test_planning_twice_changes_nothing() -> None:
     run(flow, 6)
     settled = decide(flow.snapshots, [], Balancing(samples=1, cooldown=0))
     assert settled.plan is None
+
+
+def without_rows(flow: SyntheticFlow) -> Snapshot:
+    """A batch in which nothing came: no load, and no keys are told."""
+    last = flow.observe()
+    none = np.zeros(flow.plan.workers)
+    queries = {
+        name: replace(query, load=none, cpu_seconds=none, keys=None)
+        for name, query in last.queries.items()
+    }
+    return replace(last, queries=queries, shipped={}, drain=flow.drain)
+
+
+def test_a_budget_holds_for_keys_when_a_drain_is_asked_while_no_rows_flow() -> None:
+    flow = zipf_flow(50, 1.0, workers=4)
+    flow.queries = {name: replace(query, state=10.0) for name, query in flow.queries.items()}
+    run(flow, 4)
+    flow.drain = frozenset({1})
+    seen = [*flow.snapshots, without_rows(flow)]
+    assert seen[-1].idle
+    asked = Balancing(budget_bytes=20.0)
+    decision = decide(seen, flow.decisions, asked)
+    assert decision.trigger == "drain"
+    assert decision.target is not None, "keys with 10 bytes each are moved two at a border"
+    assert 0 < decision.moved_bytes <= 20
+
+
+def test_a_pin_asked_for_while_no_rows_flow_holds() -> None:
+    flow = whole_flow([0.5, 0.5, 0.5, 0.1], [0, 0, 0, 1], 2)
+    for _ in range(4):
+        flow.step(lambda snapshots, decisions: decide(snapshots, decisions, Balancing.off()))
+    last = without_rows(flow)
+    pinned = {name: replace(query, pinned=True) for name, query in last.queries.items()}
+    free = decide([*flow.snapshots, last], [], Balancing())
+    held = decide([*flow.snapshots, replace(last, queries=pinned)], [], Balancing())
+    assert free.moves
+    assert not held.moves
+
+
+def test_batches_without_work_lower_no_rate_and_are_no_samples() -> None:
+    flow = whole_flow([0.5, 0.5], [0, 1], 2, streams=("s",))
+    flow.rates = {"s": 100.0}
+    run(flow, 1)
+    seen = [*flow.snapshots, without_rows(flow)]
+    assert stream_rates(seen) == {"s": 100.0}
+    assert [s.idle for s in remembered(seen, window=1)] == [False, True]
+    assert stream_rates(seen[1:]) == {}
+
+
+def test_the_rest_of_a_plan_for_traffic_is_followed_though_the_load_is_even() -> None:
+    queries = {
+        name: Demand(lambda batch: np.array([0.5]), streams=(stream,))
+        for name, stream in zip("abcd", "stts", strict=True)
+    }
+    flow = SyntheticFlow(queries, Plan(2, {"a": 0, "b": 0, "c": 1, "d": 1}))
+    run(flow, 4)
+    assert flow.decisions[-1].reason == "balanced"
+    together = replace(flow.plan, placement={"a": 0, "b": 1, "c": 1, "d": 0})
+    before = replace(flow.decisions[-1], trigger="traffic", plan=flow.plan, target=together)
+    decision = decide(flow.snapshots, [*flow.decisions[:-1], before], Balancing())
+    assert decision.trigger == "staged"
+    assert decision.plan == together
+    assert decision.predicted is not None
+    assert decision.predicted.shipped_bytes < decision.before.shipped_bytes

@@ -108,8 +108,9 @@ def mean_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str,
 
 def stream_rates(snapshots: Sequence[Snapshot]) -> dict[str, float]:
     """Return the bytes a batch of one copy of each stream: what one more reader of it costs."""
+    busy = [snapshot for snapshot in snapshots if not snapshot.idle]
     sums: dict[str, float] = {}
-    for snapshot in snapshots:
+    for snapshot in busy:
         for stream, size in stream_bytes(snapshot).items():
             sums[stream] = sums.get(stream, 0.0) + size
-    return {stream: total / len(snapshots) for stream, total in sums.items()}
+    return {stream: total / len(busy) for stream, total in sums.items()}

@@ -20,7 +20,7 @@ from evenflow.planning.joint.keyed import plan_keys
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes, same_plan
 from evenflow.planning.joint.promotion import outgrown, promoted
-from evenflow.planning.joint.recent import Item, recent_moves, remembered
+from evenflow.planning.joint.recent import Item, last_known, recent_moves, remembered
 from evenflow.planning.joint.staging import refitted, stage
 from evenflow.planning.joint.whole import WholeStep, even_out, keep_apart
 
@@ -136,7 +136,9 @@ def _unfinished(view: View, decisions: Sequence[Decision], before: Judgement) ->
         return None
     if target.drained == following.drained:
         after = view.judge(Levels.of(view.window, target))
-        if after.imbalance >= before.imbalance:
+        lighter = after.shipped_bytes < before.shipped_bytes
+        even = after.imbalance <= 1 + view.config.max_imbalance
+        if after.imbalance >= before.imbalance and not (lighter and even):
             return None
     return None if same_plan(target, following) else target
 
@@ -160,7 +162,7 @@ def _draining(draft: Draft) -> None:
 
 def _promotion(draft: Draft, before: Judgement) -> None:
     view = draft.view
-    if view.config.keys == OFF or len(view.window) < view.config.samples:
+    if view.config.keys == OFF:
         return
     names = outgrown(view.window, draft.plan, before.mean_load, view.config)
     if names:
@@ -245,7 +247,8 @@ def _closed(draft: Draft, before: Judgement) -> Decision:
         message = f"{reason}: busiest worker at {before.imbalance:.3f} times the mean"
         trigger = "none" if draft.reason else draft.trigger
         return Decision(last.batch, last.at, trigger, reason, message, before, verdicts=verdicts)
-    plan = stage(following, draft.plan, last, view.config)
+    known = last_known(view.window)
+    plan = stage(following, draft.plan, known, view.config)
     done = same_plan(plan, draft.plan)
     return Decision(
         last.batch,
@@ -258,7 +261,7 @@ def _closed(draft: Draft, before: Judgement) -> Decision:
         plan=plan,
         target=None if done else draft.plan,
         moves=moves(following, plan),
-        moved_bytes=moved_bytes(following, plan, last),
+        moved_bytes=moved_bytes(following, plan, known),
         verdicts=verdicts,
     )
 

@@ -35,6 +35,7 @@ class Part:
 class Levels:
     """The usable batches of a window under a plan.
 
+    last            the last batch of the window, usable or not: what is hosted, and what is pinned
     names, samples  whole queries, and the load of each (row) in each batch (column)
     """
 
@@ -43,6 +44,7 @@ class Levels:
     keyed: Mapping[str, Part]
     names: tuple[str, ...]
     samples: Floats
+    last: Snapshot
 
     @classmethod
     def of(cls, snapshots: Sequence[Snapshot], plan: Plan) -> "Levels":
@@ -54,7 +56,7 @@ class Levels:
         rows = usable(total[:, list(plan.active)])
         kept = tuple(snapshots[row] for row in rows)
         parts = {name: _part(kept, name, series[rows], plan) for name, series in keyed.items()}
-        return cls(kept, plan, parts, names, samples[:, rows])
+        return cls(kept, plan, parts, names, samples[:, rows], snapshots[-1])
 
     @property
     def active(self) -> list[int]:

@@ -24,7 +24,9 @@ def outgrown(
     ]
     if not config.promote or len(following.active) < 2 or not names:
         return []
-    recent = snapshots[-config.samples :]
+    recent = [snapshot for snapshot in snapshots if not snapshot.idle][-config.samples :]
+    if len(recent) < config.samples:
+        return []
     loads = whole_series(recent, names)
     needed = loads.mean(axis=1) - loads.std(axis=1)
     seconds = float(np.mean([snapshot.seconds for snapshot in recent]))

@@ -1,6 +1,7 @@
 """What is remembered: batches that say something, and what moved and must not go back at once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 
 from evenflow.model import Decision, Snapshot
@@ -15,8 +16,24 @@ def remembered(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ..
     """
     if not snapshots:
         return ()
+    last = snapshots[-1]
     before = (snapshot for snapshot in reversed(snapshots[:-1]) if not snapshot.idle)
-    return (*reversed(list(islice(before, window - 1))), snapshots[-1])
+    number = max(window - 1, 1 if last.idle else 0)
+    return (*reversed(list(islice(before, number))), last)
+
+
+def last_known(window: Sequence[Snapshot]) -> Snapshot:
+    """Return the last batch; queries without rows in it have the keys they had before."""
+    last = window[-1]
+    queries = dict(last.queries)
+    for name, query in last.queries.items():
+        if query.keys is None and name in last.plan.tables:
+            told = (s.queries[name].keys for s in reversed(window) if name in s.queries)
+            keys = next((found for found in told if found is not None), None)
+            if keys is not None:
+                owner = last.plan.route(name, keys.hashes)
+                queries[name] = replace(query, keys=replace(keys, owner=owner))
+    return replace(last, queries=queries)
 
 
 def recent_moves(decisions: Sequence[Decision], batch: int, cooldown: int) -> dict[Item, set[int]]:

@@ -92,7 +92,7 @@ def keep_apart(
 
 def observe_whole(levels: Levels) -> Whole:
     """Gather the whole queries and what the keyed ones leave them."""
-    plan, names, last = levels.plan, levels.names, levels.snapshots[-1]
+    plan, names, last = levels.plan, levels.names, levels.last
     number = np.full(plan.workers, -1, dtype=np.int32)
     number[levels.active] = np.arange(len(levels.active))
     known = [last.queries.get(name) for name in names]
