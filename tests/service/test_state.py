@@ -69,6 +69,14 @@ def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> Non
     assert key.share == pytest.approx(0.5 / 0.8)
 
 
+def test_a_query_that_is_keyed_no_longer_has_no_hot_keys() -> None:
+    """The plan that is read may be a border older than the snapshots."""
+    world = World()
+    last = world.snapshot(1)
+    gone = replace(last, following=replace(world.plan, tables={}))
+    assert state.hot_keys(Seen(world.plan, world.queries, {}, (world.snapshot(), gone))) == []
+
+
 def test_what_no_row_causes_is_nobodys_share() -> None:
     fixed = replace(hot_key(), rest_cost=np.full(3, 1.1), rest_fixed=np.ones(3))
     assert fixed.shares() == pytest.approx(0.5 / 0.8)

@@ -1,7 +1,9 @@
 """Workers, moves and borders without Spark."""
 
 import faulthandler
+import gc
 import random
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,13 @@ from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark import border, programs, submission, worker
 from evenflow.spark.asks import Cancel
 from evenflow.spark.bundle import Bundle
+from evenflow.spark.ledger import Ledger
 from evenflow.spark.programs import compiled
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
 from evenflow.sql import path_of
+from evenflow.sql.task import QueryTask
+from evenflow.store import Store
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
 SUBMISSIONS = [
@@ -448,3 +453,47 @@ def test_the_watch_over_a_process_ends_before_what_is_no_querys(
     local.batch({"trades": trades(np.random.default_rng(0), 50, span_s=1)})
     assert seen == {"open_inbox": False, "write": False, "_step": True}
     assert not watched[-1]
+
+
+def test_a_plan_is_found_however_many_came_after_it_and_as_it_is_read(tmp_path: Path) -> None:
+    ledger = Ledger(Store(str(tmp_path)))
+    for number in range(20):
+        ledger.write_plan(number, Plan(4, {"b": number % 4, "a": 0}))
+    assert [ledger.plan(number).placement["b"] for number in range(20)] == [0, 1, 2, 3] * 5
+    assert ledger.plan(19) is ledger.plan(19)
+    again = Ledger(Store(str(tmp_path)))
+    for number in (0, 19):
+        assert list(ledger.plan(number).placement) == list(again.plan(number).placement)
+
+
+def test_a_flow_goes_back_also_after_many_plans_without_moves(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "sums"], workers=2)
+    hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
+    rows = trades(np.random.default_rng(1), 40)
+    local.driver.ask_plan(Plan(2, {}, {"sums": RoutingTable.of(hashes, [1] * len(hashes))}))
+    for at in range(10):
+        local.batch({"trades": shifted(rows, at)})
+        name = f"more{at}"
+        local.driver.ask(Submission("query", name, "SELECT ts FROM trades", worker=0))
+    local.driver.ask_back()
+    for at in range(10, 13):
+        local.batch({"trades": shifted(rows, at)})
+    table = local.driver.ledger.plan(local.driver.head().plan).tables["sums"]
+    assert len(table) == 0
+
+
+def test_what_a_task_kept_is_free_when_it_is_closed(tmp_path: Path) -> None:
+    """Without waiting for the collector, which looks at what stays only now and then."""
+    local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "sums"], workers=1)
+    local.batch({"trades": trades(np.random.default_rng(1), 40)})
+    (state,) = [p.states[0] for p in local.processes if 0 in p.states]
+    (kept,) = state.tasks.values()
+    assert isinstance(kept.task, QueryTask)
+    runs = [weakref.ref(run) for store in kept.task.stores().values() for run in store.runs]
+    assert runs
+    gc.disable()
+    try:
+        state.drop(next(iter(state.tasks)))
+        assert [run() for run in runs] == [None] * len(runs)
+    finally:
+        gc.enable()

@@ -12,7 +12,7 @@ from tests.sql.oracle import CATALOG, TABLES
 
 from evenflow.errors import InputError
 from evenflow.sql import Engine, QueryFailed, compile_query
-from evenflow.sql.engine import TICK
+from evenflow.sql.engine import ROWS, TICK
 
 HOSTILE = [
     "SELECT * FROM read_csv('/etc/passwd')",
@@ -198,3 +198,12 @@ def test_what_spark_fails_on_fails_here(engine: Engine, expression: str, said: s
     with pytest.raises(QueryFailed, match=said) as failed:
         task.step({"trades": pa.Table.from_pylist([row], schema=schema)}, 0)
     assert failed.value.reason == "error"
+
+
+def test_one_text_over_two_schemas_is_planned_twice_and_no_more() -> None:
+    engine = Engine()
+    tables = [pa.table({"a": [1, 2]}), pa.table({"a": ["x", "y"]})]
+    for _ in range(3):
+        for table in tables:
+            assert engine.run_again(f'SELECT a FROM "{ROWS}"', table).equals(table)
+    assert len(engine._statements) == 2

@@ -97,7 +97,7 @@ def hot_keys(
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
-    """List the heaviest keys, their share of what its rows cost, and their worker."""
+    """List the heaviest keys, their share of what the query's rows cost, and their worker."""
     found = Client(url).get("hot-keys", query=query, count=count)
     if json:
         print_json({"hot_keys": found})

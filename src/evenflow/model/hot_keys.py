@@ -17,7 +17,9 @@ class HotKey(NamedTuple):
 
 
 def hot_keys(snapshots: Sequence[Snapshot], query: str, count: int) -> list[HotKey]:
-    """Return the heaviest keys of a query in the last batch that had rows of any."""
+    """Return the heaviest keys of a keyed query in the last batch that had rows of any."""
+    if not snapshots or query not in snapshots[-1].following.tables:
+        return []
     for snapshot in reversed(snapshots):
         found = snapshot.queries[query].keys if query in snapshot.queries else None
         if found is None or not found.cost.any():  # no rows: windows closed, state moved

@@ -242,5 +242,5 @@ class Error(View):
 class Health(View):
     """Whether the run and its watcher are alive."""
 
-    status: Literal["ok", "ended", "stale"]
+    status: Literal["ok", "ended"]
     batch: int | None

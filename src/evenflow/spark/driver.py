@@ -122,7 +122,7 @@ class Driver:
         with self._lock:
             upcoming = self._after(ask)
             self._asks.write(ask)
-            self._upcoming = upcoming
+            self._upcoming, self._tried = upcoming, None
         crash_point("driver.asked")
         self.wake()
         return upcoming.registry

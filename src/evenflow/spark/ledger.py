@@ -6,7 +6,7 @@ takes in. Writing entry b + 1 is the commit of batch b: one atomic rename.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,9 @@ class Ledger:
     def write_plan(self, number: int, plan: Plan) -> None:
         """Write a plan under a number not used before."""
         self.store.write_record(f"plans/{number:012d}", plan_record(plan))
-        _keep(self._plans, number, plan)
+        # As it will be read, since planners break ties by the order of names.
+        placement, tables = dict(sorted(plan.placement.items())), dict(sorted(plan.tables.items()))
+        _keep(self._plans, number, replace(plan, placement=placement, tables=tables))
 
     def registry(self, version: int) -> Registry:
         """Read a registry."""
@@ -213,10 +215,10 @@ def _entry(record: Any) -> Entry:
 
 
 def _keep(known: dict[int, Any], number: int, value: Any) -> None:
-    """Keep what was read, but not all that ever was: batches need the newest only."""
+    """Keep what was read or written last; batches need little more than the newest."""
     known[number] = value
     while len(known) > 2 * KEPT:
-        known.pop(min(known))
+        known.pop(next(iter(known)))
 
 
 def _name(batch: int) -> str:

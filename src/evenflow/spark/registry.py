@@ -124,7 +124,7 @@ class Registry:
             for name in sorted(self.queries):
                 for read in self.queries[name].streams:
                     found.setdefault(read, []).append(self.queries[name])
-            self._readers.update((read, tuple(queries)) for read, queries in found.items())
+            self._readers.update({read: tuple(queries) for read, queries in found.items()})
         return self._readers.get(stream, ())
 
     def columns(self, stream: str) -> tuple[str, ...]:

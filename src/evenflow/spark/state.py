@@ -154,7 +154,6 @@ def load_state(
         if known is not None and (known.manifest, known.segments) == (manifest.encode(), refs):
             state.tasks[uid] = cached.tasks.pop(uid)
             continue
-        cached.drop(uid)
         try:
             task = open_task(uid)
             if task is None:
@@ -164,6 +163,8 @@ def load_state(
             broken[uid] = error
         else:
             state.tasks[uid] = Kept(task, manifest.encode(), refs)
+        finally:
+            cached.drop(uid)  # only now, so that what both hold was not read again
     for uid in list(cached.tasks):
         cached.drop(uid)
     return state, broken

@@ -24,7 +24,7 @@ from evenflow.spark.ledger import Derived, Entry, HandOff, Ledger, Subscribing
 from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.registry import Hosted, Registry
 from evenflow.spark.report import QueryStats, Report
-from evenflow.spark.router import Split, deal, demand, split_of, times_us
+from evenflow.spark.router import Demand, Split, deal, demand, split_of, times_us
 from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
 
 NO_WATERMARK = -(1 << 62)
@@ -85,6 +85,7 @@ class _Batch:
         self.by_uid = {query.uid: query for query in self.registry.queries.values()}
         self.report = Report(slot)
         self.changed: set[str] = set()
+        self.needs: dict[str, Demand] = {}
         self.state = SlotState()
         attempt = f"{entry.batch:012d}-{slot:05d}-{uuid.uuid4().hex[:12]}"
         self.state_file = Bundle(f"state/{attempt}")
@@ -244,8 +245,9 @@ class _Batch:
             return self.registry.streams[stream].schema.empty_table()
         if query.name in self.plan.placement:
             return rows
-        need = demand(self.registry, self.plan, self.entry, stream)
-        if need.exact(self.slot):
+        if stream not in self.needs:
+            self.needs[stream] = demand(self.registry, self.plan, self.entry, stream)
+        if self.needs[stream].exact(self.slot):
             return rows
         return rows.filter(pa.array(split_of(query, stream, self.plan).route(rows) == self.slot))
 

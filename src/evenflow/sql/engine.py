@@ -68,7 +68,7 @@ class Engine:
             self._connection.execute(statement)
         self._watch = _Watch(self._connection)
         self._names = count()
-        self._statements: dict[str, _Prepared] = {}
+        self._statements: dict[tuple[str, pa.Schema], _Prepared] = {}
         self._shared: dict[int, _Shared] = {}
         self._finish = weakref.finalize(self, _finish, self._watch, self._connection)
 
@@ -109,17 +109,14 @@ class Engine:
             raise self._failure(error) from None
 
     def _prepared(self, sql: str, schema: pa.Schema) -> "_Prepared":
-        found = self._statements.pop(sql, None)
-        if found is not None and not found.slot.schema.equals(schema):
-            self._forget(found)
-            found = None
+        found = self._statements.pop((sql, schema), None)
         if found is None:
             name = f"statement_{next(self._names)}"
             found = _Prepared(name, _Slot(schema))
             self._connection.register(f"rows_{name}", found.slot)
             text = sql.replace(ROWS, f"rows_{name}")
             self._connection.execute(f"PREPARE {name} AS {text}")
-        self._statements[sql] = found  # as the newest
+        self._statements[sql, schema] = found  # as the newest
         if len(self._statements) > MOST_STATEMENTS:
             self._forget(self._statements.pop(next(iter(self._statements))))
         return found
@@ -237,7 +234,8 @@ class _Watch:
                 self._changed.notify()
 
     def stop(self) -> None:
-        self._deadline = None
+        with self._changed:  # so that no interrupt is under way, which would meet the next query
+            self._deadline = None
 
     def end(self) -> None:
         with self._changed:
@@ -269,6 +267,6 @@ class _Watch:
                         self._changed.wait(TICK)
                     self._asleep = False
                     continue
-            # The deadline has passed: repeat, an interrupt between two statements is lost.
-            self._connection.interrupt()
+                # The deadline has passed: repeat, an interrupt between two statements is lost.
+                self._connection.interrupt()
             time.sleep(0.02)

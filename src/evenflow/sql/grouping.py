@@ -250,9 +250,9 @@ def _add(made: _Grouping, node: Ast, lags: Mapping[str, int]) -> None:
         lag = lag_of(node, value, lags)
         pane = gcd(size, slide)
         made.windows = Windows(size, slide, start, pane, lag)
-        made.moment, moment = sql, f"epoch_us({sql})"
+        made.moment, us = sql, f"epoch_us({sql})"
         # A time before `start` has a negative remainder, which a second modulo repairs.
-        made.time_sql = f"({moment} - ((({moment} - {start}) % {pane}) + {pane}) % {pane})"
+        made.time_sql = f"({us} - ((({us} - {start}) % {pane}) + {pane}) % {pane})"
         return
     value = made.translate(node)
     if value.time is not None and made.windows is None:

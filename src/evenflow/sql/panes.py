@@ -54,8 +54,9 @@ class Panes:
         """Merge the panes of each window that begins at one of `starts`."""
         node, windows, parts = self.node, self.node.windows, []
         tumbling = windows.size_us == windows.pane_us
+        single = tumbling or len(starts) == 1  # each row is of one window: the plan can be kept
         for run, rows in self.store.between(int(starts[0]), int(starts[-1]) + windows.size_us):
-            if tumbling or len(starts) == 1:  # each row is of one window, and the plan can be kept
+            if single:
                 begins = column_times(rows) if tumbling else np.full(len(rows), starts[0])
                 wanted = (begins + windows.size_us > run.floor_us) & np.isin(begins, starts)
                 parts.append(rows.append_column("_ws", pa.array(begins)).filter(pa.array(wanted)))
@@ -63,7 +64,7 @@ class Panes:
                 floors = np.full(len(rows), run.floor_us)
                 parts.append(rows.append_column("_floor", pa.array(floors)))
         given = pa.concat_tables(parts)
-        if tumbling or len(starts) == 1:
+        if single:
             return self.engine.run_again(_answer_sql(node, name(ROWS)), given)
         tables = {"_partial": given, "_due": pa.table({"_ws": starts})}
         return self.engine.run(_answer_sql(node, _due_sql(windows)), tables)

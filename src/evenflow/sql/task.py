@@ -108,7 +108,9 @@ class QueryTask(Task):
             panes.answered_us = answered[f"panes:{i}"]
 
     def close(self) -> None:
-        """Give back what the task holds in the engine."""
+        """Give back what the task holds, without waiting for Python's collector."""
+        for store in self.stores().values():
+            store.runs = []
         for kept in self._tables.values():
             self.engine.drop(kept)
         if self.subscriptions is not None:
