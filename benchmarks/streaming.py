@@ -77,7 +77,7 @@ class Watch(StreamingQueryListener):
         A source that is read `inputs` times counts once.
         """
         most = max(p.numInputRows for p, _ in self.seen[skip:])
-        full = [p for p, _ in self.seen[skip:] if p.numInputRows == most]
+        full = [p for p, _ in self.seen[skip:] if p.numInputRows >= 0.99 * most]
         milliseconds = statistics.median(p.durationMs["triggerExecution"] for p in full)
         later = [cpu for _, cpu in self.seen[skip:]]
         spent = (later[-1] - later[0]) / max(1, len(later) - 1)
