@@ -1,7 +1,8 @@
 """What live balancing brings on Spark: `python -m benchmarks.live [part ...]`.
 
 spread      largest over mean load of a keyed query: hash only, balanced, before and after a shift
-throughput  a keyed count whose rows cost time: hash only, balanced, two choices (PKG), ideal
+throughput  a keyed count whose rows cost time: hash only, balanced by the default bound and by half
+            of it, two choices (PKG), ideal
 cpu         a keyed self-join bound by CPU, as many workers as cores: hash only and balanced
 bursts      40 whole queries that burst in and out of phase: balanced, largest load first, connected
 arrivals    5,000 queries of 200 types that come and go: bytes shipped against dealing them out
@@ -207,6 +208,7 @@ def throughput() -> Rows:
             for name, key, config in (
                 ("hash", "symbol", Balancing.off()),
                 ("balanced", "symbol", Balancing()),
+                ("strict", "symbol", Balancing(max_imbalance=0.04)),
                 ("pkg", "pkg", Balancing.off()),
                 ("ideal", "even", Balancing.off()),
             ):
@@ -222,6 +224,7 @@ def throughput() -> Rows:
                 row[name] = rows / statistics.median(s.seconds for s in snapshots[skip:])
                 row[f"{name}_uneven"] = uneven(snapshots[skip:])
         row["balanced_of_ideal"] = row["balanced"] / row["ideal"]
+        row["strict_of_ideal"] = row["strict"] / row["ideal"]
         row["gain"] = row["balanced"] / row["hash"]
         row["gain_of_uneven"] = row["gain"] / row["hash_uneven"]
         tell(row)
