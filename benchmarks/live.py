@@ -10,7 +10,7 @@ arrivals    5,000 queries of 200 types that come and go: bytes shipped against d
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -106,66 +106,78 @@ def verdicts(snapshots: Sequence[Snapshot], decisions: Sequence[Decision]) -> li
     return [max([1.08, *told.get(s.batch, ())]) for s in snapshots]
 
 
+NEAR_JOIN = JOIN.replace("20 SECONDS", "20 MILLISECONDS")
+BATCHES, SHIFT = 18, 9
+
+
 def spread() -> Rows:
     """Hash only against balanced, before and after other keys become hot."""
-    spark, found = session(), []
-    batches, shift = 18, 9
-    for query, sql, rows, span in (
-        ("count", COUNT, 100_000, 10 * SECOND),
-        ("join", JOIN, 40_000, 40 * SECOND),
+    found = []
+    for master, cases in (
+        ("local[8,4]", [("rows", COUNT, 40_000, 10 * SECOND, 1e-4)]),
+        (
+            "local[2,4]",
+            [
+                ("count", COUNT, 100_000, 10 * SECOND, 0.0),
+                ("near_join", NEAR_JOIN, 40_000, 40 * SECOND, 0.0),
+                ("join", JOIN, 40_000, 40 * SECOND, 0.0),
+            ],
+        ),
     ):
-        for skew in (0.85, 1.0):
-            for keys in (10_000, 100_000):
-                rng = np.random.default_rng(1)
-                other = rng.permutation(keys)
-
-                def made(
-                    at: int,
-                    rng: Any = rng,
-                    other: Any = other,
-                    cell: tuple[float, int, int, int] = (skew, keys, rows, span),
-                ) -> pa.Table:
-                    hot = zipf(rng, cell[0], cell[1], cell[2])
-                    hot = hot if at < shift else other[hot]
-                    return trades(rng, BEGIN + at * cell[3], cell[3], hot)
-
-                with folder() as where:
-                    write(where / "trades", (made(at) for at in range(batches)))
-                    sides = {
-                        name: play(
-                            spark,
-                            where / name,
-                            [where / "trades"],
-                            partial(host, sql=sql, key="symbol"),
-                            balancing=config,
-                        )
-                        for name, config in (("hash", Balancing.off()), ("even", Balancing()))
-                    }
-                hashed, (even, decisions) = sides["hash"].snapshots, sides["even"]
-                before, after = even[shift - 4 : shift], even[shift + 4 :]
-                bounds = verdicts(even, decisions)
-                by_batch = [uneven([snapshot]) for snapshot in even]
-                over = [found / bound for found, bound in zip(by_batch, bounds, strict=True)]
-                row = {
-                    "query": query,
-                    "skew": skew,
-                    "keys": keys,
-                    "hash": uneven(hashed[3:shift]),
-                    "balanced": uneven(before),
-                    "heaviest_key": heaviest_key(before),
-                    "over_bound": statistics.mean(over[shift - 4 : shift]),
-                    "hash_after_shift": uneven(hashed[shift:]),
-                    "balanced_after_shift": uneven(after),
-                    "heaviest_key_after_shift": heaviest_key(after),
-                    "over_bound_after_shift": statistics.mean(over[shift + 4 :]),
-                    "by_batch": np.round(by_batch, 3).tolist(),
-                    "bounds": np.round(bounds, 3).tolist(),
-                    "reasons": [d.reason for d in decisions],
-                }
-                tell(row)
-                found.append(row)
-    spark.stop()
+        spark = session(master=master)
+        for query, sql, rows, span, cost in cases:
+            for skew in (0.85, 1.0):
+                for keys in (10_000, 100_000):
+                    with folder() as where:
+                        write(where / "trades", _shifting(skew, keys, rows, span))
+                        row = {"query": query, "skew": skew, "keys": keys}
+                        row |= _spread(spark, where, sql, cost)
+                    tell(row)
+                    found.append(row)
+        spark.stop()
     return found
+
+
+def _shifting(skew: float, keys: int, rows: int, span: int) -> Iterator[pa.Table]:
+    """Make batches whose hot keys are others from batch SHIFT on."""
+    rng = np.random.default_rng(1)
+    other = rng.permutation(keys)
+    for at in range(BATCHES):
+        hot = zipf(rng, skew, keys, rows)
+        yield trades(rng, BEGIN + at * span, span, hot if at < SHIFT else other[hot])
+
+
+def _spread(spark: SparkSession, where: Path, sql: str, cost: float) -> dict[str, Any]:
+    """Run a query twice over the same batches; judge from the fourth after each detection on."""
+    hashed, (even, decisions) = (
+        play(
+            spark,
+            where / name,
+            [where / "trades"],
+            partial(host, sql=sql, key="symbol"),
+            balancing=config,
+            emulated_cost=cost,
+        )
+        for name, config in (("hash", Balancing.off()), ("even", Balancing()))
+    )
+    bounds = verdicts(even, decisions)
+    by_batch = [uneven([snapshot]) for snapshot in even]
+    over = [found / bound for found, bound in zip(by_batch, bounds, strict=True)]
+    row: dict[str, Any] = {}
+    for phase, start, end in (("", 0, SHIFT), ("_after_shift", SHIFT, BATCHES)):
+        settled = slice(end - 4 if start == 0 else start + 4, end)
+        row |= {
+            f"hash{phase}": uneven(hashed.snapshots[max(start, 3) : end]),
+            f"balanced{phase}": uneven(even[settled]),
+            f"heaviest_key{phase}": heaviest_key(even[settled]),
+            f"over_bound{phase}": statistics.mean(over[settled]),
+        }
+    return row | {
+        "by_batch": np.round(by_batch, 3).tolist(),
+        "bounds": np.round(bounds, 3).tolist(),
+        "reasons": [d.reason for d in decisions],
+        "moves": [len(d.moves) for d in decisions],
+    }
 
 
 def parts_for(workers: int) -> np.ndarray:

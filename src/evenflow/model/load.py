@@ -20,6 +20,7 @@ class KeyLoads:
     home   h(k), the worker the hash gives
     owner  F(k), the worker that has the key now
     names  what to call the keys in verdicts; their positions if not given
+    stays  marks keys that no planner may move; none if not given
     """
 
     cost: Floats
@@ -28,6 +29,7 @@ class KeyLoads:
     owner: Workers
     workers: int
     names: Sequence[Any] | None = None
+    stays: Bools | None = None
 
     @classmethod
     def of(
@@ -52,6 +54,10 @@ class KeyLoads:
             ("owner", np.int32),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        if self.stays is not None:
+            object.__setattr__(self, "stays", frozen(self.stays, np.bool_))
+            if len(self.stays) != len(self.cost):
+                raise InputError("stays must have one entry for each key")
         if self.workers < 1:
             raise InputError(f"at least one worker is needed, got {self.workers}")
         if not len(self.cost) == len(self.state) == len(self.home) == len(self.owner):
@@ -74,6 +80,11 @@ class KeyLoads:
     def name(self, key: int) -> str:
         """Return what to call a key when speaking to people."""
         return str(key if self.names is None else self.names[key])
+
+    @property
+    def fixed(self) -> Bools:
+        """Mark the keys that stay, as an array in any case."""
+        return np.zeros(len(self), dtype=np.bool_) if self.stays is None else self.stays
 
     def loads(self, owner: Workers | None = None) -> Floats:
         """Return L(d) of every worker, under the present owners or others."""

@@ -15,7 +15,7 @@ from tests.planning.joint.flows import (
 )
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable
+from evenflow.model import Plan, RoutingTable, hash_keys, home
 from evenflow.planning.joint import Balancing, decide
 from evenflow.simulation.flow import Demand, SyntheticFlow
 
@@ -62,6 +62,43 @@ def test_one_heavy_key_is_named_and_nothing_useless_is_moved() -> None:
     assert found[-1] <= verdict.reachable * 1.001
     assert len(plans(flow)) <= 1  # what shares its worker may go, then all is quiet
     assert flow.decisions[-1].reason == "infeasible"
+
+
+def test_light_keys_leave_the_worker_of_a_heavy_one() -> None:
+    """Of very many, more than a table holds: the heaviest go, the others stay where they are."""
+    rng = np.random.default_rng(0)
+    costs = np.concatenate([[4.0], rng.pareto(1.2, 8000) * 0.0001])
+    flow = SyntheticFlow(
+        {"counts": keyed_demand(lambda batch: costs, len(costs))},
+        Plan(4, {}, {"counts": RoutingTable()}),
+    )
+    found = run(flow, 12, Balancing(max_table=300))
+    homes = home(hash_keys(np.arange(len(costs))), 4)
+    beside = np.sort(costs[1:][homes[1:] == homes[0]])
+    assert len(beside) > 512, "more than a worker tells one by one"
+    assert found[0] == pytest.approx((4.0 + beside.sum()) / costs.sum() * 4)
+    assert found[-1] <= (4.0 + beside[:-300].sum()) / costs.sum() * 4 * 1.001, history(flow)
+    assert len(plans(flow)) == 1, history(flow)
+    assert [verdict.code for verdict in flow.decisions[-1].verdicts] == ["heavy_key"]
+
+
+@pytest.mark.parametrize("state", [0.0, 1e9])
+def test_a_heavy_key_leaves_a_pinned_query_if_that_is_worth_its_state(state: float) -> None:
+    key = hash_keys(np.arange(1))
+    there = int(home(key, 4)[0])
+    flow = SyntheticFlow(
+        {
+            "counts": Demand(lambda batch: np.array([1.2]), key, state=state),
+            "pinned": Demand(lambda batch: np.array([0.9]), pinned=True),
+        },
+        Plan(4, {"pinned": there}, {"counts": RoutingTable()}),
+    )
+    found = run(flow, 10)
+    verdict = flow.decisions[-1].verdicts[0]
+    assert verdict.code == "heavy_key"
+    assert verdict.reachable == pytest.approx(1.2 / (2.1 / 4))
+    assert found[-1] == pytest.approx(verdict.reachable if state == 0 else 4.0)
+    assert len(plans(flow)) == (state == 0), history(flow)
 
 
 def test_bursts_that_coincide_are_moved_apart() -> None:

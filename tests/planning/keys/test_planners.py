@@ -1,5 +1,7 @@
 """Every key planner against the shared predicates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -39,6 +41,22 @@ def test_shared_predicates(name: str, keys: KeyLoads, config: KeyConfig) -> None
     if name in REBALANCING:
         predicates.balanced_plan_left_alone(keys, config, made)
         predicates.fixed_keys_stay(keys, config, made)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "pkg"])
+@given(keys=key_loads(max_keys=12), config=key_configs, data=st.data())
+@settings(deadline=None)
+def test_what_stays_is_not_moved(
+    name: str, keys: KeyLoads, config: KeyConfig, data: st.DataObject
+) -> None:
+    marks = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
+    held = replace(keys, stays=np.array(marks))
+    made = plan(name, held, config)
+    assert (made.owner[held.fixed] == keys.owner[held.fixed]).all()
+    predicates.load_conserved(held, made)
+    predicates.loads_follow_from_owners(held, made)
+    predicates.verdict_bound_is_a_lower_bound(held, made)
+    predicates.bounds_kept_or_refused_by_name(held, config, made)
 
 
 @pytest.mark.parametrize("name", FAST)

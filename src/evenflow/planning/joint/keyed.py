@@ -17,7 +17,7 @@ from evenflow.planning.joint.projection import dealt
 from evenflow.planning.joint.recent import Item
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
 
-UNMOVABLE = 1e6  # times all state: what the light keys of a worker pretend to weigh
+NEAR = 1e-3  # above what no plan gets below a plan may end: the last bit moves hundreds of keys
 RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone if others will do
 
 
@@ -127,7 +127,7 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
         hashes,
         names,
         np.concatenate([cost, (rest + background)[active]]),
-        np.concatenate([state, np.full(len(active), UNMOVABLE * (state.sum() + 1.0))]),
+        np.concatenate([state, np.zeros(len(active))]),
         np.concatenate([homes, everyone]),
         np.concatenate([np.where(owners < 0, homes, owners), everyone]).astype(np.int32),
         plan,
@@ -135,13 +135,32 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
 
 
 def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced: bool) -> KeyStep:
+    """Aim at what is asked for, or as near as heavy keys allow: where they are, unless other
+    workers have room enough for them to be worth their state.
+    """
+    if not keyed.loads.any():
+        return KeyStep("balanced")
+    least, there = _floors(keyed, config)
+    step = KeyStep("gain_too_small")
+    for floor in (least, there) if there > least + config.min_gain else (there,):
+        step = _aimed(keyed, floor, left, config, forced)
+        if step.table is not None:
+            break
+    if least > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
+        step = replace(step, reason="infeasible")
+    return replace(step, verdicts=_verdicts(keyed, least, config))
+
+
+def _aimed(
+    keyed: Keyed, floor: float, left: dict[Item, set[int]], config: Balancing, forced: bool
+) -> KeyStep:
+    """Plan with the aim of the configuration, or a floor above it; both over the mean load."""
     loads, mean = keyed.loads, float(keyed.loads.mean())
-    floor, verdicts = _reachable(keyed, config)
-    before = float(loads.max()) / mean if mean else 1.0
-    aim = max(config.aim, floor * (1 + 1e-9))
-    stays = KeyStep("gain_too_small", None, before, before, 0.0, verdicts)
+    before = float(loads.max()) / mean
+    aim = max(1 + config.aim, floor * (1 + NEAR)) - 1
+    stays = KeyStep("gain_too_small", None, before, before)
     if before <= 1 + aim:
-        return replace(stays, reason="infeasible" if floor > config.max_imbalance else "balanced")
+        return replace(stays, reason="balanced")
     lately = _lately(keyed, left)
     unlisted = _unlisted(keyed)
     room = config.max_table - len(unlisted)
@@ -157,44 +176,40 @@ def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced
     pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
     worth = forced or (gain >= config.min_gain * mean and pays)
     if not moved.any() or not worth or not fits:
-        why = "cooldown" if back.any() else "infeasible" if verdicts else "gain_too_small"
-        return replace(stays, reason=why)
+        return replace(stays, reason="cooldown" if back.any() else "gain_too_small")
     table = _table(keyed, owner, unlisted, config.max_table)
-    return KeyStep("keys", table, before, float(after.max()) / mean, moved_bytes, verdicts)
+    return KeyStep("keys", table, before, float(after.max()) / mean, moved_bytes)
 
 
 def _owners(keyed: Keyed, lately: Bools, aim: float, config: Balancing, room: int) -> Workers:
     """Return the planner's owners; what cannot be moved stays, what moved lately if it can."""
     state = keyed.state.copy()
     state[keyed.heavy][lately] *= RECENTLY_MOVED
-    problem = KeyLoads(keyed.cost, state, keyed.home, keyed.owner, len(keyed.plan.active))
-    found = ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng())
-    owner = found.owner.copy()
-    owner[keyed.rest] = keyed.owner[keyed.rest]
-    return owner
+    stays = np.zeros(len(state), dtype=np.bool_)
+    stays[keyed.rest] = True
+    problem = KeyLoads(
+        keyed.cost, state, keyed.home, keyed.owner, len(keyed.plan.active), stays=stays
+    )
+    return ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng()).owner.copy()
 
 
-def _reachable(keyed: Keyed, config: Balancing) -> tuple[float, tuple[Verdict, ...]]:
-    """Return the imbalance below which no table gets, and the key that is to blame.
+def _floors(keyed: Keyed, config: Balancing) -> tuple[float, float]:
+    """Return the largest over the mean load that no table gets below, and that none gets below
+    that leaves the heaviest key of each worker there.
 
-    A key that is heavier than the bound stays with what else cannot be moved from its worker; a
-    second one on the same worker may go where that is least.
+    Heavy are keys that exceed the aim beside what cannot be moved from the emptiest worker. Below
+    cost i + rest i, keys from the heaviest down and rests from the least up, there is no room for
+    the first i keys on a worker each, and two of them on one have twice cost i at least.
     """
     mean = float(keyed.loads.mean())
-    cost, rest = keyed.cost[keyed.heavy], keyed.cost[keyed.rest]
-    if mean <= 0:
-        return 0.0, ()
-    floor = max(float(rest.max()) / mean - 1, 0.0)
-    heavy = np.flatnonzero(cost + rest.min() > (1 + config.aim) * mean)
-    if not len(heavy):
-        return floor, ()
-    order = heavy[np.argsort(-cost[heavy], kind="stable")]
-    owner = keyed.owner[order]
-    total = cost[order] + np.where(_first(owner), rest[owner], rest.min())
-    worst = int(total.argmax())
-    reachable = float(total[worst]) / mean - 1
-    verdict = _heavy_key(keyed, int(order[worst]), reachable, config)
-    return max(floor, reachable), (verdict,) if reachable > config.max_imbalance else ()
+    cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
+    heavy = np.flatnonzero(cost + rest.min() > 1 + config.aim)
+    order = heavy[np.argsort(-cost[heavy], kind="stable")][: len(rest)]
+    top, owner = cost[order], keyed.owner[order]
+    apart = np.minimum(top + np.sort(rest)[: len(top)], 2 * top + rest.min())
+    there = top + np.where(_first(owner), rest[owner], rest.min())
+    most = float(rest.max())
+    return max(most, float(apart.max(initial=0.0))), max(most, float(there.max(initial=0.0)))
 
 
 def _first(values: Workers) -> Bools:
@@ -204,14 +219,20 @@ def _first(values: Workers) -> Bools:
     return first
 
 
-def _heavy_key(keyed: Keyed, key: int, reachable: float, config: Balancing) -> Verdict:
-    name, mean = keyed.key_name(key), float(keyed.loads.mean())
+def _verdicts(keyed: Keyed, least: float, config: Balancing) -> tuple[Verdict, ...]:
+    """Name the heaviest key if it is to blame that the bound is out of reach."""
+    mean = float(keyed.loads.mean())
+    cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
+    if least <= 1 + config.max_imbalance or not len(cost) or least <= float(rest.max()):
+        return ()
+    key = int(cost.argmax())
+    name = keyed.key_name(key)
     message = (
-        f"key {name} of {keyed.name} needs {keyed.cost[key] / mean:.3g} times the mean load "
-        f"of a worker; no plan gets its worker below {1 + reachable:.4g} times, the bound is "
+        f"key {name} of {keyed.name} needs {cost[key]:.3g} times the mean load "
+        f"of a worker; no plan gets its worker below {least:.4g} times, the bound is "
         f"{1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
-    return Verdict("heavy_key", f"{keyed.name}: {name}", message, 1 + reachable)
+    return (Verdict("heavy_key", f"{keyed.name}: {name}", message, least),)
 
 
 def _lately(keyed: Keyed, left: dict[Item, set[int]]) -> Bools:

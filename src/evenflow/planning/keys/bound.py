@@ -21,7 +21,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """The limit a plan aims at; `fixed` marks too heavy keys that stay where they are."""
+    """The limit a plan aims at; `fixed` marks keys that stay: too heavy ones, and as asked for."""
 
     mean: float
     limit: float
@@ -39,7 +39,7 @@ def bound(keys: KeyLoads, config: KeyConfig) -> Bound:
     asked = asked_limit(keys, config)
     floor, key = _floor(keys.cost, keys.workers, config.max_imbalance)
     if floor <= asked:
-        return Bound(mean, asked, np.zeros(len(keys), dtype=np.bool_), ())
+        return Bound(mean, asked, keys.fixed, ())
     reachable = floor / mean - 1
     code, what = "heavy_key", "alone needs"
     if keys.cost[key] <= asked:
@@ -131,8 +131,10 @@ def _floor(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int
 
 
 def _fixed(keys: KeyLoads, asked: float) -> Bools:
-    """Mark, on each worker, the heaviest of the too heavy keys: moving it gains nothing."""
-    fixed = np.zeros(len(keys), dtype=np.bool_)
+    """Mark what stays, and on each worker the heaviest of the too heavy keys: moving it gains
+    nothing.
+    """
+    fixed = keys.fixed.copy()
     heavy = np.flatnonzero(keys.cost > asked)
     order = heavy[np.lexsort((heavy, -keys.state[heavy], -keys.cost[heavy]))]
     _, first = np.unique(keys.owner[order], return_index=True)

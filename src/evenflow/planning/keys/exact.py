@@ -49,9 +49,10 @@ class Case:
         aim = bound(keys, config)
         plan = cover(keys, config, np.random.default_rng(0))
         if not aim.kept(plan.loads) or plan.table_size(keys) > config.max_table:
-            return cls(keys, config, aim, None, np.ones(len(keys)), float(keys.state.mean()) or 1.0)
+            able = (~keys.fixed).astype(np.float64)
+            return cls(keys, config, aim, None, able, float(keys.state.mean()) or 1.0)
         moved = moved_state(keys, plan.owner)
-        able = (keys.state <= moved * (1 + PROVEN)).astype(np.float64)
+        able = (~keys.fixed & (keys.state <= moved * (1 + PROVEN))).astype(np.float64)
         return cls(keys, config, aim, plan, able, moved / 1e4 or 1.0)
 
 

@@ -65,8 +65,8 @@ class Market:
 
     @property
     def mean_state(self) -> float:
-        """What prices are measured in: the mean state of a key."""
-        return float(self.state.mean()) or 1.0
+        """What prices are measured in: the mean state of a key that can move."""
+        return (float(self.state.mean()) if len(self.state) else 0.0) or 1.0
 
     @property
     def total_state(self) -> float:

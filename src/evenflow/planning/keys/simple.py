@@ -17,13 +17,18 @@ def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPl
     The plain fit of mixed-key-routing's appendix, known as LPT: where a perfect assignment exists,
     no worker ends more than (1 - 1/n) / 3 above the mean.
     """
-    order = np.argsort(-keys.cost, kind="stable")
-    return close(keys, config, _least_load(keys.cost, order, keys.workers), bound(keys, config))
+    owner, stays = keys.owner.copy(), keys.fixed
+    able = np.flatnonzero(~stays)
+    there = keys.loads() - np.bincount(owner[able], keys.cost[able], keys.workers)
+    order = np.argsort(-keys.cost[able], kind="stable")
+    owner[able] = _least_load(keys.cost[able], order, there)
+    return close(keys, config, owner, bound(keys, config))
 
 
 def hash_only(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Send every key where the hash says: no table at all."""
-    return close(keys, config, keys.home, bound(keys, config))
+    owner = np.where(keys.fixed, keys.owner, keys.home)
+    return close(keys, config, owner, bound(keys, config))
 
 
 def ideal(keys: KeyLoads) -> Floats:
@@ -42,9 +47,10 @@ def least_load_plain(cost: Floats, workers: int) -> Workers:
 
 
 @kernel
-def _least_load(cost: Floats, order: Indices, workers: int) -> Workers:
+def _least_load(cost: Floats, order: Indices, loads: Floats) -> Workers:
     owner = np.empty(len(cost), dtype=np.int32)
-    heap = [(0.0, worker) for worker in range(workers)]
+    heap = [(loads[worker], worker) for worker in range(len(loads))]
+    heapq.heapify(heap)
     for key in order:
         load, worker = heap[0]
         heapq.heapreplace(heap, (load + cost[key], worker))
