@@ -81,6 +81,7 @@ def key_stats(draw: st.DrawFn, workers: int) -> KeyStats:
         np.array(column(finite, workers)),
         np.array(column(finite, workers)),
         np.array(column(finite, workers)),
+        np.array(column(st.integers(0, 2**60), number), dtype=np.int64),
     )
 
 

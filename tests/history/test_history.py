@@ -121,15 +121,16 @@ def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
         read_history(str(tmp_path))
 
 
-def test_records_from_before_fixed_costs_were_told_are_read(tmp_path: Path) -> None:
+def test_records_from_before_fixed_costs_and_rows_were_told_are_read(tmp_path: Path) -> None:
     one, many = np.ones(1), np.ones(1, dtype=np.int64)
     name = np.array([7], dtype=np.uint64)
-    keys = KeyStats(name, np.zeros(1, np.int32), one, one, ("k",), many, one, one, one)
+    keys = KeyStats(name, np.zeros(1, np.int32), one, one, ("k",), many, one, one, one, many)
     plan = Plan(1, {}, {"q": RoutingTable.of(name, [0])})
     load = QueryLoad(("s",), many, many, one, one, one, keys)
     History(Store(str(tmp_path))).append(Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}))
     (path,) = (tmp_path / "history" / "keys").iterdir()
-    pq.write_table(pq.read_table(path).drop_columns("fixed"), path)
+    pq.write_table(pq.read_table(path).drop_columns(["fixed", "rows"]), path)
     (found,), _, _ = read_history(str(tmp_path))
     assert found.queries["q"].keys is not None
     assert found.queries["q"].keys.rest_fixed.tolist() == [0.0]
+    assert found.queries["q"].keys.rows[0] > 1000, "counts as known"

@@ -78,6 +78,7 @@ def hot_key() -> KeyStats:
         rest_cost=np.array([0.0, 0.1, 0.2]),
         rest_state=np.zeros(3),
         rest_fixed=np.zeros(3),
+        rows=np.array([50]),
     )
 
 

@@ -21,6 +21,7 @@ from evenflow.model import (
 )
 from evenflow.model.arrays import Floats, Indices
 
+MANY = 1_000_000  # rows of a key in records that do not tell them
 _NUMBERS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 
 Plans = Mapping[str, Plan]
@@ -134,7 +135,8 @@ def _key_stats(rows: pa.Table) -> KeyStats:
         rest["keys"].to_numpy(),
         rest["cost"].to_numpy(),
         rest["state_bytes"].to_numpy(),
-        rest["fixed"].fill_null(0.0).to_numpy(),  # not in older records
+        rest["fixed"].fill_null(0.0).to_numpy(),  # not in older records, nor rows
+        heavy["rows"].fill_null(MANY).to_numpy(),
     )
 
 

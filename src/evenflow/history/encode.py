@@ -143,6 +143,7 @@ def _query_keys(batch: int, query: str, keys: KeyStats) -> pa.Table:
         "cost": np.append(keys.cost, keys.rest_cost),
         "state_bytes": np.append(keys.state, keys.rest_state),
         "fixed": np.append(np.zeros(heavy), keys.rest_fixed),
+        "rows": [*keys.rows.tolist(), *[None] * workers],
     }
     return _columns("keys", columns, heavy + workers)
 

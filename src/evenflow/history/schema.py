@@ -82,6 +82,7 @@ SCHEMAS = {
             ("cost", pa.float64()),
             ("state_bytes", pa.float64()),
             ("fixed", pa.float64()),  # of the cost of all others, what no row causes
+            ("rows", pa.int64()),  # of a heavy key
         ]
     ),
     # One row for each batch, stream and worker it was sent to.

@@ -16,6 +16,7 @@ class KeyStats:
     hashes, owner, cost, state, names  one entry for each heavy key, ascending by hash
     rest_keys, rest_cost, rest_state   number, cost and state of the others on each worker
     rest_fixed                         of rest_cost, what no row causes
+    rows                               of each heavy key in the batch
     cost is in CPU seconds of the batch, state in bytes; names are for people.
     """
 
@@ -28,6 +29,7 @@ class KeyStats:
     rest_cost: Floats
     rest_state: Floats
     rest_fixed: Floats
+    rows: Indices
 
     def __post_init__(self) -> None:
         for name, dtype in (
@@ -39,6 +41,7 @@ class KeyStats:
             ("rest_cost", np.float64),
             ("rest_state", np.float64),
             ("rest_fixed", np.float64),
+            ("rows", np.int64),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
 

@@ -12,6 +12,7 @@ import numpy as np
 from evenflow.model import Decision, KeyStats, Plan, QueryLoad, RoutingTable, Snapshot
 from evenflow.model.arrays import Floats, Hashes, Workers
 
+ROWS_PER_SECOND = 1e6  # of CPU
 Controller = Callable[[Sequence[Snapshot], Sequence[Decision]], Decision]
 
 
@@ -145,7 +146,7 @@ class SyntheticFlow:
         cost = query.load(self.batch) * factors[owners]
         load = self._loads(name, query, cost)
         held = np.bincount(owners, minlength=self.plan.workers).astype(np.float64)
-        rows = (load * 1e6).astype(np.int64)
+        rows = (load * ROWS_PER_SECOND).astype(np.int64)
         return QueryLoad(
             query.streams, rows, rows, load, load, held * query.state,
             keys=self._keys(query, owners, cost) if name in self.plan.tables else None,
@@ -168,7 +169,7 @@ class SyntheticFlow:
             query.hashes[heavy], owners[heavy], cost[heavy], np.full(len(heavy), query.state),
             tuple(f"key{at}" for at in heavy), counts,
             rest.astype(np.float64), counts.astype(np.float64) * query.state,
-            np.zeros(self.plan.workers),
+            np.zeros(self.plan.workers), (cost[heavy] * ROWS_PER_SECOND).astype(np.int64),
         )  # fmt: skip
 
     def _shipped(self) -> dict[str, Floats]:

@@ -100,6 +100,7 @@ def key_stats(
         rest_cost,
         rest_state,
         rest_fixed,
+        rows_in[order],
     )
 
 

@@ -18,6 +18,7 @@ from evenflow.planning.joint.recent import Item
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
 
 NEAR = 1e-3  # above what no plan gets below a plan may end: the last bit moves hundreds of keys
+FEW = 5  # rows that do not tell what a key costs: it may have none in the next batch
 RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone if others will do
 
 
@@ -99,7 +100,10 @@ def plan_keys(
 
 
 def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
-    """Average the keys over some batches, each batch with the same weight however busy it was."""
+    """Average the keys over some batches, each batch with the same weight however busy it was.
+
+    A key that had few rows in all of them is told because it was lucky, and counts as light.
+    """
     plan, series = levels.plan, levels.keyed[name].series.mean(axis=0)
     background = levels.total.mean(axis=0) - series
     number = np.full(plan.workers, -1, dtype=np.int32)
@@ -111,6 +115,7 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
     parts = np.split(at, np.cumsum([len(k.hashes) for _, k in stats])[:-1])
     weights = [keys.cost * factor for (_, keys), factor in zip(stats, scale, strict=True)]
     cost = np.bincount(at, weights=np.concatenate(weights), minlength=len(hashes))
+    rows = np.bincount(at, np.concatenate([k.rows for _, k in stats]), len(hashes))
     state, names = np.zeros(len(hashes)), {}
     rest = np.zeros(plan.workers)
     for (measured, keys), part, factor in zip(stats, parts, scale, strict=True):
@@ -122,14 +127,18 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
     everyone = np.arange(len(active), dtype=np.int32)
     homes = number[home(hashes, plan.workers, plan.drained)]
     owners = number[plan.route(name, hashes)]
+    owners = np.where(owners < 0, homes, owners)
+    known = (rows >= FEW) | np.isin(hashes, plan.tables[name].hashes)
+    stays = (rest + background)[active]
+    stays += np.bincount(owners[~known], cost[~known], len(active))
     return Keyed(
         name,
-        hashes,
+        hashes[known],
         names,
-        np.concatenate([cost, (rest + background)[active]]),
-        np.concatenate([state, np.zeros(len(active))]),
-        np.concatenate([homes, everyone]),
-        np.concatenate([np.where(owners < 0, homes, owners), everyone]).astype(np.int32),
+        np.concatenate([cost[known], stays]),
+        np.concatenate([state[known], np.zeros(len(active))]),
+        np.concatenate([homes[known], everyone]),
+        np.concatenate([owners[known], everyone]).astype(np.int32),
         plan,
     )
 
@@ -174,7 +183,7 @@ def _aimed(
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved_bytes = float(keyed.state[moved].sum())
     pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
-    worth = forced or (gain >= config.min_gain * mean and pays)
+    worth = forced or (gain >= config.min_gain * float(loads.max()) and pays)
     if not moved.any() or not worth or not fits:
         return replace(stays, reason="cooldown" if back.any() else "gain_too_small")
     table = _table(keyed, owner, unlisted, config.max_table)
@@ -220,19 +229,24 @@ def _first(values: Workers) -> Bools:
 
 
 def _verdicts(keyed: Keyed, least: float, config: Balancing) -> tuple[Verdict, ...]:
-    """Name the heaviest key if it is to blame that the bound is out of reach."""
+    """Name the heaviest key if it is to blame that the bound is out of reach.
+
+    What can be reached is a little above what no plan gets below, for the last bit is not worth
+    another plan (`min_gain`).
+    """
     mean = float(keyed.loads.mean())
     cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
     if least <= 1 + config.max_imbalance or not len(cost) or least <= float(rest.max()):
         return ()
     key = int(cost.argmax())
-    name = keyed.key_name(key)
+    name, reachable = keyed.key_name(key), least * (1 + config.min_gain)
     message = (
         f"key {name} of {keyed.name} needs {cost[key]:.3g} times the mean load "
-        f"of a worker; no plan gets its worker below {least:.4g} times, the bound is "
-        f"{1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
+        f"of a worker; no plan gets its worker below {least:.4g} times, it is held within "
+        f"{reachable:.4g}, the bound is {1 + config.max_imbalance:.4g}: use fewer workers or a "
+        f"finer key"
     )
-    return (Verdict("heavy_key", f"{keyed.name}: {name}", message, least),)
+    return (Verdict("heavy_key", f"{keyed.name}: {name}", message, reachable),)
 
 
 def _lately(keyed: Keyed, left: dict[Item, set[int]]) -> Bools:

@@ -160,7 +160,7 @@ def _keys(keys: KeyStats, name: str, before: Plan, after: Plan) -> KeyStats:
         )
     owner = after.route(name, keys.hashes)
     heavy = (keys.hashes, owner, keys.cost, keys.state, keys.names)
-    return KeyStats(*heavy, counts.astype(np.int64), cost, state, fixed)
+    return KeyStats(*heavy, counts.astype(np.int64), cost, state, fixed, keys.rows)
 
 
 def _even(total: float, plan: Plan) -> Floats:
