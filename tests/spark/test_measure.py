@@ -139,7 +139,7 @@ def test_no_row_is_free() -> None:
     """Neither where noise hides what rows cost nor for rows that only come in."""
     stepped = np.ones((1, 4), dtype=bool)
     rows, made = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[0.0, 4.0, 1.0, 0.0]])
-    for seconds in (5.0 - rows, 1.0 + made):
+    for seconds in (5.0 - rows, 1.0 + made - 0.1 * rows):
         fits = Fits().of(("q",)).update(rows, made, seconds, stepped)
         fixed, per_row, per_made = fits.weights()[0]
         assert per_row == pytest.approx(0.01 * seconds.sum() / rows.sum())
@@ -183,6 +183,20 @@ def test_the_cost_of_rows_is_found_through_noise() -> None:
         assert np.allclose(found, truth, rtol=0.25)
         predicted = found[0] + found[1] * rows_in[1] + found[2] * made[1]
         assert np.abs(predicted / seconds[1] - 1).max() < 0.08
+
+
+def test_what_is_made_from_some_batch_on_does_not_hide_what_rows_cost() -> None:
+    """As with windows: nothing is made until the first one ends, and results cost nothing here."""
+    rng = np.random.default_rng(1)
+    fits, stepped = Fits().of(("q",)), np.ones((1, 8), dtype=bool)
+    for batch in range(8):
+        rows_in = rng.normal(5000, 500, (1, 8))
+        made = rng.normal(3500, 50, (1, 8)) * (batch >= 2)
+        seconds = 1e-4 * rows_in * rng.normal(1, 0.01, (1, 8))
+        fits = fits.update(rows_in, made, seconds, stepped)
+        fixed, per_row, per_made = fits.weights()[0]
+        load = fixed + per_row * rows_in + per_made * made
+        assert np.abs(load / seconds - 1).max() < 0.05, batch
 
 
 def test_what_cannot_be_told_apart_costs_the_same() -> None:

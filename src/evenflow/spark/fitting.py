@@ -6,11 +6,12 @@ taken for a loaded one. So the seconds of a query are fitted over workers and th
     seconds = fixed + per_row_in * rows in + per_row_made * rows made        (nothing negative)
 
 by least squares, and a worker's load is what its rows cost by that. The sums behind the fit fade
-by `FADE` a batch. If rows in, rows made and the constant do not vary enough to tell their costs
-apart (a normalised Gram matrix with an eigenvalue below `APART`), a plainer model is taken, last
-the one in which a row in and a row made cost the same and nothing is fixed. Where rows are so few
-that noise hides their cost, `LEAST` of the seconds are theirs all the same: no row is free, and
-keys keep their order.
+by `FADE` a batch. Where rows in, rows made and the constant do not vary enough to tell their costs
+apart, the plainest model decides: a row in and a row made cost the same, and nothing is fixed. It
+counts as one more measurement, of the same noise, of a weight that may be anything; so there is no
+border where one model is left for another and loads jump. Where rows are so few that noise hides
+their cost, `LEAST` of the seconds are theirs all the same: no row is free, and keys keep their
+order.
 """
 
 from dataclasses import dataclass, field
@@ -21,15 +22,10 @@ import numpy as np
 from evenflow.model.arrays import Bools, Floats, Indices
 
 FADE = 0.9
-APART = 0.01
+NOISE = 0.02  # relative variance of one measurement
 LEAST = 0.01
-# What each model lets vary, over (fixed, per row in, per row made).
-_MODELS = (
-    np.eye(3),
-    np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]),
-    np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
-    np.array([[0.0], [1.0], [1.0]]),
-)
+TINY = 1e-300
+_PLAIN = np.array([0.0, 1.0, 1.0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,32 +72,18 @@ class Fits:
 
     def weights(self) -> Floats:
         """Return (fixed, per row in, per row made) of each query, in seconds."""
-        result = np.zeros((len(self.uids), 3))
-        open_ = np.ones(len(self.uids), dtype=np.bool_)
-        for model in _MODELS:
-            if not open_.any():
-                break
-            squares = model.T @ self.squares[open_] @ model
-            products = self.products[open_] @ model
-            usable = _apart(squares) if model is not _MODELS[-1] else np.ones(len(squares), bool)
-            at = np.flatnonzero(open_)[usable]
-            result[at] = least_squares(squares[usable], products[usable]) @ model.T
-            open_[at] = False
+        spread = np.maximum(self.squares @ _PLAIN @ _PLAIN, TINY)
+        plain = (self.products @ _PLAIN / spread)[:, None] * _PLAIN
+        samples = np.maximum(self.squares[:, 0, 0], 1.0)
+        once = NOISE * np.einsum("qii->qi", self.squares) / samples[:, None]
+        result = least_squares(
+            self.squares + once[:, :, None] * np.eye(3), self.products + once * plain
+        )
         seconds, rows = self.products[:, 0], self.squares[:, 0, 1]
-        free = (result[:, 1] == 0) & (rows > 0)
+        free = (result[:, 1] * rows < LEAST * seconds) & (rows > 0)
         result[free] *= 1 - LEAST
         result[free, 1] = LEAST * seconds[free] / rows[free]
         return result
-
-
-def _apart(squares: Floats) -> Bools:
-    """Tell where the columns are different enough for their weights to be told apart."""
-    norms = np.sqrt(np.einsum("qii->qi", squares))
-    used = (norms > 0).all(axis=1)
-    norms[norms == 0] = 1.0
-    least = np.linalg.eigvalsh(squares / (norms[:, :, None] * norms[:, None, :]))[:, 0]
-    apart: Bools = used & (least >= APART)
-    return apart
 
 
 def least_squares(squares: Floats, products: Floats) -> Floats:
