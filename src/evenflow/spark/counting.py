@@ -18,7 +18,7 @@ from evenflow.spark.bundle import pack, unpack
 from evenflow.spark.state import Task
 
 MOST = 512
-# What a key makes of its rows: matches with what is kept, one answer a window, or a row each.
+# What a key makes of its rows: pairs with what is kept, one answer a window, or a row each.
 _MATCHING = frozenset({"join", "join_aggregate", "template"})
 _NAME_LENGTH = 100
 _SCHEMA = pa.schema(
@@ -39,7 +39,7 @@ class KeyCounts:
     """The keys of one keyed query on one worker in one batch, ascending by hash.
 
     rows_in  rows of the key
-    made     rows that came of them, or matches if these are added up further: an estimate
+    made     rows that came of them, or pairs that were looked at for a match: an estimate
     state    bytes kept for the key
     names    the key's values as text; empty if the batch had no row of it
     rest_*   the same of all other keys; `rest_keys` counts those with rows in the batch
@@ -83,7 +83,7 @@ def count_keys(
     told = heaviest(rows_in, made, MOST)
     told[np.searchsorted(keys, listed)] = True
     state = task.kept(keys[told])[1].astype(np.float64)
-    unexplained = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
+    unexplained = rows_out - float(made.sum())
     return KeyCounts(
         keys[told],
         rows_in[told],
@@ -100,19 +100,14 @@ def count_keys(
 def _made(kind: str, rows_in: Indices, kept: Indices, rows_out: int) -> Floats:
     """Estimate what each key made, in sum what the query gave.
 
-    A join's matches that are added up further never show as results: they count as they are.
+    Where rows are matched it is the pairs of a key's rows, whether or not they match: the join
+    looks at all of them, and what a key costs must not depend on the keys beside it.
     """
-    weight: Floats
     if kind in _MATCHING:
-        weight = np.multiply(rows_in, kept, dtype=np.float64)
-    elif kind == "aggregate":
-        weight = (rows_in > 0).astype(np.float64)
-    else:
-        weight = rows_in.astype(np.float64)
+        return np.multiply(rows_in, kept, dtype=np.float64)
+    weight = np.asarray(rows_in > 0 if kind == "aggregate" else rows_in, dtype=np.float64)
     total = float(weight.sum())
-    if kind == "join_aggregate" or not total:
-        return weight
-    return np.multiply(weight, rows_out / total)
+    return np.multiply(weight, rows_out / total) if total else weight
 
 
 def heaviest(rows_in: Indices, made: Floats, most: int) -> Bools:
