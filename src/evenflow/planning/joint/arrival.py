@@ -9,6 +9,7 @@ from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.joint.config import OFF, Balancing
 from evenflow.planning.joint.projection import whole_series
+from evenflow.planning.joint.recent import busy
 from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, Problem, place_all
 
 Streams = Mapping[str, tuple[str, ...]]
@@ -99,18 +100,18 @@ def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
 
 def mean_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str, float]:
     """Return the load of queries in a batch: the mean over those in which each of them ran."""
-    asked, busy = tuple(names), [snapshot for snapshot in snapshots if not snapshot.idle]
-    if not busy:
+    asked, worked = tuple(names), busy(snapshots)
+    if not worked:
         return {}
-    means = whole_series(busy, asked).mean(axis=1)
+    means = whole_series(worked, asked).mean(axis=1)
     return dict(zip(asked, means.tolist(), strict=True))
 
 
 def stream_rates(snapshots: Sequence[Snapshot]) -> dict[str, float]:
     """Return the bytes a batch of one copy of each stream: what one more reader of it costs."""
-    busy = [snapshot for snapshot in snapshots if not snapshot.idle]
+    worked = busy(snapshots)
     sums: dict[str, float] = {}
-    for snapshot in busy:
+    for snapshot in worked:
         for stream, size in stream_bytes(snapshot).items():
             sums[stream] = sums.get(stream, 0.0) + size
-    return {stream: total / len(busy) for stream, total in sums.items()}
+    return {stream: total / len(worked) for stream, total in sums.items()}

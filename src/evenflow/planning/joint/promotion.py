@@ -7,6 +7,7 @@ import numpy as np
 from evenflow.model import Plan, RoutingTable, Snapshot
 from evenflow.planning.joint.config import Balancing
 from evenflow.planning.joint.projection import whole_series
+from evenflow.planning.joint.recent import busy
 
 
 def outgrown(
@@ -24,7 +25,7 @@ def outgrown(
     ]
     if not config.promote or len(following.active) < 2 or not names:
         return []
-    recent = [snapshot for snapshot in snapshots if not snapshot.idle][-config.samples :]
+    recent = busy(snapshots)[-config.samples :]
     if len(recent) < config.samples:
         return []
     loads = whole_series(recent, names)

@@ -9,6 +9,11 @@ from evenflow.model import Decision, Snapshot
 Item = tuple[str, int | None]  # query, and the key's hash where it is keyed
 
 
+def busy(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the batches in which a query had work."""
+    return [snapshot for snapshot in snapshots if not snapshot.idle]
+
+
 def remembered(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
     """Return the last batches in which queries had work, at most `window`, and the last of all.
 
