@@ -90,6 +90,42 @@ def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path
         assert np.allclose(cost, query.load)
 
 
+def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_path: Path) -> None:
+    """Whatever its time condition lets match, and whatever other keys are beside it."""
+    local = Local(tmp_path, STREAMS, [one for one in KEYED if one.name == "pairs"], workers=2)
+    rows = trades(np.random.default_rng(3), 400, span_s=60)
+    uid = local.driver.upcoming()[0].queries["pairs"].uid
+    for part in (rows.slice(0, 200), rows.slice(200)):
+        reports = local.batch({"trades": part})
+    for slot, report in enumerate(reports):
+        counts = report.keys[uid]
+        kept, _ = local.processes[0].states[slot].tasks[uid].task.kept(counts.hashes)
+        assert kept.sum() > 0
+        assert counts.made.tolist() == (counts.rows_in * kept).tolist()
+        assert report.queries[uid].made == counts.made.sum() > report.queries[uid].rows_out
+
+
+def test_results_of_a_join_of_two_streams_are_dealt_by_pairs() -> None:
+    rows_in, kept = np.array([10, 10, 0]), np.array([30, 10, 7])
+    one, two = (counting._made("join", streams, rows_in, kept, 80) for streams in (1, 2))
+    assert one.tolist() == [300.0, 100.0, 0.0]
+    assert two.tolist() == [60.0, 20.0, 0.0]
+    assert counting._made("join_aggregate", 2, rows_in, kept, 80).tolist() == one.tolist()
+
+
+def test_a_query_that_becomes_keyed_is_fitted_anew(tmp_path: Path) -> None:
+    """What it makes is counted by key from then on, and that may be something else."""
+    local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "lows"], workers=3)
+    rows, memory, batches = trades(np.random.default_rng(3), 100, span_s=1), Memory(), []
+    for plan in (Plan(3, {"lows": 0}), Plan(3, {"lows": 1}), Plan(3, {}, {"lows": RoutingTable()})):
+        local.driver.ask_plan(plan)
+        local.rest()
+        local.batch({"trades": rows})
+        _, memory = observe(local.driver.history[-1], memory)
+        batches.append(int(memory.fits.batches[0]))
+    assert batches == [1, 2, 1]
+
+
 def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
     hashes = hash_keys(pa.array(["a", "nobody"], pa.string()))
     local = flow(tmp_path, {"sums": RoutingTable.of(hashes, [2, 2])})

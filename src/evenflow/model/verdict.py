@@ -8,8 +8,8 @@ class Verdict:
     """A named limit of a plan.
 
     `code` is stable and for machines, `subject` names the key, query or worker it is about,
-    `message` is for people, and `reachable` is the value of the broken bound that plans can
-    reach, where that is known.
+    `message` is for people, and `reachable` is what can be hoped for of the broken bound,
+    where that is known.
     """
 
     code: str

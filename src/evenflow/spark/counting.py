@@ -79,11 +79,11 @@ def count_keys(
     rows_in = np.concatenate([number, none])[order]
     at = np.concatenate([first, none - 1])[order]
     kept = task.kept(keys)[0] if kind in _MATCHING else rows_in
-    made = _made(kind, rows_in, kept, rows_out)
+    made = _made(kind, len(columns), rows_in, kept, rows_out)
     told = heaviest(rows_in, made, MOST)
     told[np.searchsorted(keys, listed)] = True
     state = task.kept(keys[told])[1].astype(np.float64)
-    unexplained = rows_out - float(made.sum())
+    unexplained = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
     return KeyCounts(
         keys[told],
         rows_in[told],
@@ -97,15 +97,21 @@ def count_keys(
     )
 
 
-def _made(kind: str, rows_in: Indices, kept: Indices, rows_out: int) -> Floats:
+def _made(kind: str, streams: int, rows_in: Indices, kept: Indices, rows_out: int) -> Floats:
     """Estimate what each key made, in sum what the query gave.
 
-    Where rows are matched it is the pairs of a key's rows, whether or not they match: the join
-    looks at all of them, and what a key costs must not depend on the keys beside it.
+    Where rows are matched with all that is kept of their key (a self-join, a template) it is these
+    pairs, whether or not they match: a join looks at all of them, and what a key costs must not
+    depend on the keys beside it. Of several streams only some pairs meet, so that results are
+    dealt to keys by their pairs. Matches that are added up further never show as results.
     """
+    weight: Floats
     if kind in _MATCHING:
-        return np.multiply(rows_in, kept, dtype=np.float64)
-    weight = np.asarray(rows_in > 0 if kind == "aggregate" else rows_in, dtype=np.float64)
+        weight = np.multiply(rows_in, kept, dtype=np.float64)
+        if kind == "join_aggregate" or streams == 1:
+            return weight
+    else:
+        weight = np.asarray(rows_in > 0 if kind == "aggregate" else rows_in, dtype=np.float64)
     total = float(weight.sum())
     return np.multiply(weight, rows_out / total) if total else weight
 

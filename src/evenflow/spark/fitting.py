@@ -8,8 +8,8 @@ taken for a loaded one. So the seconds of a query are fitted over workers and th
 by least squares, and a worker's load is what its rows cost by that. The sums behind the fit fade
 by `FADE` a batch. Where rows in, rows made and the constant do not vary enough to tell their costs
 apart, the plainest model decides: a row in and a row made cost the same, and nothing is fixed. It
-counts as one more measurement, of the same noise, of a weight that may be anything; so there is no
-border where one model is left for another and loads jump. Where rows are so few that noise hides
+pulls every weight as weakly as `NOISE` of one measurement would, which is the less the more there
+are; so no model is left for another, and loads do not jump. Where rows are so few that noise hides
 their cost, `LEAST` of the seconds are theirs all the same: no row is free, and keys keep their
 order.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from evenflow.model.arrays import Bools, Floats, Indices
 
 FADE = 0.9
-NOISE = 0.02  # relative variance of one measurement
+NOISE = 0.02  # relative variance of one measurement, against that of a weight not yet known: 1
 LEAST = 0.01
 TINY = 1e-300
 _PLAIN = np.array([0.0, 1.0, 1.0])

@@ -34,7 +34,7 @@ def observe(done: Batch, memory: Memory) -> tuple[Snapshot, Memory]:
     hosted = sorted(done.registry.queries.values(), key=_age)
     uids = tuple(query.uid for query in hosted)
     table = _table(uids, done.reports, done.plan.workers)
-    fits = memory.fits.of(uids).update(
+    fits = memory.fits.of(_fitted(hosted, done.plan)).update(
         table.rows_in.astype(np.float64), table.made, table.seconds, table.stepped
     )
     weights = fits.weights()
@@ -102,6 +102,11 @@ def key_stats(
         rest_fixed,
         rows_in[order],
     )
+
+
+def _fitted(hosted: list[Hosted], plan: Plan) -> tuple[str, ...]:
+    """Name the fits: one that becomes keyed counts what it makes by key, and is fitted anew."""
+    return tuple(f"{q.uid}:keyed" if q.name in plan.tables else q.uid for q in hosted)
 
 
 def _named(hashes: Hashes, names: list[str], before: KeyStats | None) -> tuple[str, ...]:

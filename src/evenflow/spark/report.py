@@ -15,8 +15,8 @@ from evenflow.spark.counting import KeyCounts
 class QueryStats:
     """One query on one worker in one batch; `late` counts rows behind the watermark by stream.
 
-    `made` is what its rows led to, which costs besides the rows themselves: results, or matches
-    where only their sums are results.
+    `made` is what its rows led to, which costs besides the rows themselves: results, or pairs
+    that were looked at for a match.
     """
 
     rows_in: int = 0

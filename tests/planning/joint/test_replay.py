@@ -5,8 +5,9 @@ import pytest
 from tests.planning.joint.flows import plans, run, zipf_flow
 
 from evenflow.errors import InputError
+from evenflow.model import Plan, RoutingTable, hash_keys, home
 from evenflow.planning.joint import Balancing, Change, replay, whatif
-from evenflow.simulation.flow import Demand, SyntheticFlow
+from evenflow.simulation.flow import ROWS_PER_SECOND, Demand, SyntheticFlow
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,21 @@ def test_a_replay_with_other_workers_conserves_the_load(flow: SyntheticFlow, wor
     for recorded, replayed in zip(found.recorded, found.replayed, strict=True):
         assert replayed.mean_load * workers == pytest.approx(recorded.mean_load * 6)
     assert found.replayed[-1].imbalance < found.replayed[0].imbalance
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.99, 2.0])
+def test_what_if_asks_how_much_more_not_how_well_it_is_known(rate: float) -> None:
+    """Keys of a row a batch, all on one worker of two, are dealt out at any rate."""
+    keys = hash_keys(np.arange(400))
+    mine = keys[home(keys, 2) == 0][:80]
+    costs = np.full(80, 1 / ROWS_PER_SECOND)
+    flow = SyntheticFlow(
+        {"counts": Demand(lambda batch: costs, mine)}, Plan(2, {}, {"counts": RoutingTable()})
+    )
+    run(flow, 10, Balancing.off())
+    found = whatif(flow.snapshots, Change(rate=rate), Balancing())
+    assert found.before.imbalance == 2.0
+    assert found.after.imbalance <= 1.05
 
 
 def test_what_if_a_worker_is_added_or_dropped(flow: SyntheticFlow) -> None:

@@ -33,7 +33,7 @@ class Balancing:
     samples          batches that must be seen before the first judgement
     confidence       standard errors by which a bound must be broken to count as broken
     cooldown         batches in which nothing moves back to where it came from
-    min_gain         excess that a plan must take off, of the mean load (keys: of the fullest's)
+    min_gain         excess that a plan must take off, of the mean load (keys: of the load aimed at)
     move_seconds_per_mb, payback  what moving state costs, and in how many batches it must pay
     budget_bytes, budget_items    state and items moved at most at one border; None: no limit
     order            `hot` moves the most load first, `small` the least state

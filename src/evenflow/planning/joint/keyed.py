@@ -149,41 +149,46 @@ def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced
     """
     if not keyed.loads.any():
         return KeyStep("balanced")
-    least, there = _floors(keyed, config)
-    step = KeyStep("gain_too_small")
-    for floor in (least, there) if there > least + config.min_gain else (there,):
-        step = _aimed(keyed, floor, left, config, forced)
-        if step.table is not None:
-            break
-    if least > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
-        step = replace(step, reason="infeasible")
-    return replace(step, verdicts=_verdicts(keyed, least, config))
+    floors = _floors(keyed, config)
+    step, floor = KeyStep("gain_too_small"), floors.there
+    if floors.there > floors.least + config.min_gain:
+        step, floor = _aimed(keyed, floors.least, left, config, forced), floors.least
+    if step.table is None:
+        step, floor = _aimed(keyed, floors.there, left, config, forced), floors.there
+    verdicts = _verdicts(keyed, floors, _aim(floor, config) * (1 + config.min_gain), config)
+    if floor > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
+        step = replace(step, reason="infeasible" if verdicts else "not_sure")
+    return replace(step, verdicts=verdicts)
+
+
+def _aim(floor: float, config: Balancing) -> float:
+    """Return the largest over the mean load that plans aim at, given what they cannot get below."""
+    return max(1 + config.aim, floor * (1 + NEAR))
 
 
 def _aimed(
     keyed: Keyed, floor: float, left: dict[Item, set[int]], config: Balancing, forced: bool
 ) -> KeyStep:
-    """Plan with the aim of the configuration, or a floor above it; both over the mean load."""
+    """Plan with the aim of the configuration, or a floor above it."""
     loads, mean = keyed.loads, float(keyed.loads.mean())
-    before = float(loads.max()) / mean
-    aim = max(1 + config.aim, floor * (1 + NEAR)) - 1
+    before, aim = float(loads.max()) / mean, _aim(floor, config)
     stays = KeyStep("gain_too_small", None, before, before)
-    if before <= 1 + aim:
+    if before <= aim:
         return replace(stays, reason="balanced")
     lately = _lately(keyed, left)
     unlisted = _unlisted(keyed)
     room = config.max_table - len(unlisted)
-    owner = _owners(keyed, lately, aim, config, max(room, config.max_table // 2))
+    owner = _owners(keyed, lately, aim - 1, config, max(room, config.max_table // 2))
     back = _moves_back(keyed, owner, left)
     owner[back] = keyed.owner[back]
     fits = _trim(keyed, owner, left, config.max_table)
     moved = owner != keyed.owner
     after = keyed.loads_of(owner)
-    limit = (1 + aim) * mean
+    limit = aim * mean
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved_bytes = float(keyed.state[moved].sum())
     pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
-    worth = forced or (gain >= config.min_gain * float(loads.max()) and pays)
+    worth = forced or (gain >= config.min_gain * limit and pays)
     if not moved.any() or not worth or not fits:
         return replace(stays, reason="cooldown" if back.any() else "gain_too_small")
     table = _table(keyed, owner, unlisted, config.max_table)
@@ -202,23 +207,41 @@ def _owners(keyed: Keyed, lately: Bools, aim: float, config: Balancing, room: in
     return ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng()).owner.copy()
 
 
-def _floors(keyed: Keyed, config: Balancing) -> tuple[float, float]:
-    """Return the largest over the mean load that no table gets below, and that none gets below
-    that leaves the heaviest key of each worker there.
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """Largest over mean loads that no routing table gets below.
 
-    Heavy are keys that exceed the aim beside what cannot be moved from the emptiest worker. Below
-    cost i + rest i, keys from the heaviest down and rests from the least up, there is no room for
-    the first i keys on a worker each, and two of them on one have twice cost i at least.
+    least  whatever it moves
+    there  if it leaves the heaviest key of each worker there
+    key    the one to blame, or None: what cannot be moved is as heavy by itself
+    """
+
+    least: float
+    there: float
+    key: int | None
+
+
+def _floors(keyed: Keyed, config: Balancing) -> Floors:
+    """Heavy are keys that exceed the aim beside what cannot be moved from the emptiest worker.
+
+    Below cost i + rest i, keys from the heaviest down and rests from the least up, there is no
+    room for the first i keys on a worker each, and two of them on one have twice cost i at least.
     """
     mean = float(keyed.loads.mean())
     cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
     heavy = np.flatnonzero(cost + rest.min() > 1 + config.aim)
     order = heavy[np.argsort(-cost[heavy], kind="stable")][: len(rest)]
-    top, owner = cost[order], keyed.owner[order]
-    apart = np.minimum(top + np.sort(rest)[: len(top)], 2 * top + rest.min())
-    there = top + np.where(_first(owner), rest[owner], rest.min())
-    most = float(rest.max())
-    return max(most, float(apart.max(initial=0.0))), max(most, float(there.max(initial=0.0)))
+    least = there = float(rest.max())
+    key = None
+    if len(order):
+        top, owner = cost[order], keyed.owner[order]
+        apart = np.minimum(top + np.sort(rest)[: len(top)], 2 * top + rest.min())
+        worst = int(apart.argmax())
+        if apart[worst] > least:
+            least, key = float(apart[worst]), int(order[worst])
+        where = np.where(_first(owner), rest[owner], rest.min())
+        there = max(least, float((top + where).max()))
+    return Floors(least, there, key)
 
 
 def _first(values: Workers) -> Bools:
@@ -228,23 +251,22 @@ def _first(values: Workers) -> Bools:
     return first
 
 
-def _verdicts(keyed: Keyed, least: float, config: Balancing) -> tuple[Verdict, ...]:
-    """Name the heaviest key if it is to blame that the bound is out of reach.
+def _verdicts(
+    keyed: Keyed, floors: Floors, reachable: float, config: Balancing
+) -> tuple[Verdict, ...]:
+    """Name the key to blame if the bound is out of reach.
 
-    What can be reached is a little above what no plan gets below, for the last bit is not worth
-    another plan (`min_gain`).
+    What can be reached is a little above what no table gets below, for the last bit is not worth
+    another plan, nor perhaps a heavy key its state.
     """
-    mean = float(keyed.loads.mean())
-    cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
-    if least <= 1 + config.max_imbalance or not len(cost) or least <= float(rest.max()):
+    if floors.key is None or floors.least <= 1 + config.max_imbalance:
         return ()
-    key = int(cost.argmax())
-    name, reachable = keyed.key_name(key), least * (1 + config.min_gain)
+    name, mean = keyed.key_name(floors.key), float(keyed.loads.mean())
     message = (
-        f"key {name} of {keyed.name} needs {cost[key]:.3g} times the mean load "
-        f"of a worker; no plan gets its worker below {least:.4g} times, it is held within "
-        f"{reachable:.4g}, the bound is {1 + config.max_imbalance:.4g}: use fewer workers or a "
-        f"finer key"
+        f"key {name} of {keyed.name} needs {keyed.cost[floors.key] / mean:.3g} times the mean load "
+        f"of a worker; beside what else stays no routing table gets its worker below "
+        f"{floors.least:.4g} times, plans that are worth it reach {reachable:.4g}, the bound is "
+        f"{1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
     return (Verdict("heavy_key", f"{keyed.name}: {name}", message, reachable),)
 

@@ -163,7 +163,6 @@ def _scaled_keys(keys: KeyStats, slots: int, rate: float) -> KeyStats:
         rest_cost=_padded(keys.rest_cost, slots) * rate,
         rest_state=_padded(keys.rest_state, slots) * rate,
         rest_fixed=_padded(keys.rest_fixed, slots) * rate,
-        rows=(keys.rows * rate).astype(np.int64),
     )
 
 
