@@ -247,9 +247,9 @@ def throughput() -> Rows:
 
 def cpu() -> Rows:
     """A self-join whose pairs keep two workers on two cores busy; turns in one session."""
-    spark, rows, batches, skip, turns = session(), 100_000, 12, 6, 3
+    spark, batches, skip, turns = session(), 12, 6, 3
     span, found = 60 * SECOND, []
-    for skew in (0.85, 1.0):
+    for skew, rows in ((0.85, 200_000), (1.0, 100_000)):
         rng = np.random.default_rng(4)
         with folder() as where:
             write(
@@ -272,7 +272,7 @@ def cpu() -> Rows:
                             balancing=config,
                         )
                     )
-        row: dict[str, Any] = {"skew": skew}
+        row: dict[str, Any] = {"skew": skew, "rows_per_batch": rows}
         for name, played in sides.items():
             spent = [statistics.median(s.seconds for s in p.snapshots[skip:]) for p in played]
             row[name] = rows / statistics.median(spent)
