@@ -72,26 +72,25 @@ def count_keys(
     """Count a batch's rows by key; keys that are `listed` are told one by one in any case."""
     parts = [hash_keys(*(rows[stream][c] for c in columns[stream])) for stream in rows]
     found, number, first = tally(np.concatenate(parts) if parts else listed[:0])
-    idle = np.setdiff1d(listed, found, assume_unique=True)
+    kept = task.kept(found)[0] if kind in _MATCHING else number
+    made = _made(kind, len(columns), number, kept, rows_out)
+    told = heaviest(number, made, MOST)
+    if len(listed):
+        told |= np.isin(found, listed)
+    idle = np.setdiff1d(listed, found[told])  # of those told alone: sorting all takes longer
     none = np.zeros(len(idle), dtype=np.int64)
-    order = np.argsort(np.concatenate([found, idle]))
-    keys = np.concatenate([found, idle])[order]
-    rows_in = np.concatenate([number, none])[order]
-    at = np.concatenate([first, none - 1])[order]
-    kept = task.kept(keys)[0] if kind in _MATCHING else rows_in
-    made = _made(kind, len(columns), rows_in, kept, rows_out)
-    told = heaviest(rows_in, made, MOST)
-    told[np.searchsorted(keys, listed)] = True
-    state = task.kept(keys[told])[1].astype(np.float64)
+    order = np.argsort(np.concatenate([found[told], idle]))
+    keys = np.concatenate([found[told], idle])[order]
+    state = task.kept(keys)[1].astype(np.float64)
     unexplained = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
     return KeyCounts(
-        keys[told],
-        rows_in[told],
-        made[told],
+        keys,
+        np.concatenate([number[told], none])[order],
+        np.concatenate([made[told], none])[order],
         state,
-        _names(rows, columns, at[told]),
+        _names(rows, columns, np.concatenate([first[told], none - 1])[order]),
         int(np.count_nonzero(~told)),
-        int(rows_in[~told].sum()),
+        int(number[~told].sum()),
         float(made[~told].sum()) + max(0.0, unexplained),
         max(0.0, float(task.state_bytes - state.sum())),
     )
