@@ -180,6 +180,10 @@ def test_no_row_is_free() -> None:
         fixed, per_row, per_made = fits.weights()[0]
         assert per_row == pytest.approx(0.01 * seconds.sum() / rows.sum())
         assert fixed * 4 + per_made * made.sum() == pytest.approx(0.99 * seconds.sum(), rel=0.2)
+    seconds = 1.0 + made
+    fixed, per_row, per_made = Fits().of(("q",)).update(rows, made, seconds, stepped).weights()[0]
+    assert per_row >= 0.01 * seconds.sum() / rows.sum()
+    assert fixed * 4 + per_made * made.sum() == pytest.approx(0.99 * seconds.sum(), rel=0.2)
 
 
 def test_many_keys_are_merged_and_nothing_is_lost(

@@ -63,6 +63,7 @@ def test_one_heavy_key_is_named_and_nothing_useless_is_moved() -> None:
     assert (verdict.code, verdict.subject) == ("heavy_key", "counts: key0")
     assert verdict.reachable is not None
     assert found[-1] <= verdict.reachable * 1.001
+    assert found[-1] <= 4.0 / 2.0 * 1.001 * (1 + 1e-9), "as even as the key alone allows"
     assert len(plans(flow)) <= 1  # what shares its worker may go, then all is quiet
     assert flow.decisions[-1].reason == "infeasible"
 
