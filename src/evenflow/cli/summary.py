@@ -66,7 +66,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     if len(runs) > 1 and cores < summary["workers"]:
         console.print(
             f"{summary['workers']} workers share {cores} cores here, so a batch takes as long as "
-            "all their work; with a core for each, as long as the busiest one's.",
+            "all their work; with a core for each, as long as the busiest one's. The balanced run "
+            "came first, while Spark warmed up.",
             soft_wrap=True,
         )
     for kind in ("quarantined", "sink_errors"):

@@ -74,7 +74,8 @@ class Tally:
         for decision in decisions:
             if decision.batch in self.cpu:
                 self.last = decision
-                self.verdicts |= {v.code: v.message for v in decision.verdicts}
+                said = f"as of batch {decision.batch}, "
+                self.verdicts |= {v.code: said + v.message for v in decision.verdicts}
                 if decision.plan is not None:
                     self.adopted[decision.batch] = decision
         self.outcomes |= {o.decision: o for o in outcomes if o.decision in self.cpu}

@@ -23,6 +23,7 @@ class Demand:
     load    batch -> load of each key, or one number in an array for a query without a key
     hashes  of the keys; None: the query has none and can only be whole
     state   bytes kept for each key
+    fixed   what is needed besides on every worker that has the query or keys of it
     """
 
     load: Callable[[int], Floats]
@@ -30,6 +31,7 @@ class Demand:
     streams: tuple[str, ...] = ("events",)
     state: float = 1000.0
     pinned: bool = False
+    fixed: float = 0.0
 
 
 @dataclass(slots=True)
@@ -128,7 +130,12 @@ class SyntheticFlow:
     def _loads(self, name: str, query: Demand, cost: Floats) -> Floats:
         owners = self._owners(name, query)
         loads: Floats = np.bincount(owners, weights=cost, minlength=self.plan.workers).astype(float)
-        return loads
+        return loads + self._fixed(name, query)
+
+    def _fixed(self, name: str, query: Demand) -> Floats:
+        """Return what a query needs of each worker that has some of it, whatever its keys need."""
+        stepped = np.isin(np.arange(self.plan.workers), self._owners(name, query))
+        return np.where(stepped, query.fixed, 0.0)
 
     def _factors(self) -> Floats:
         """Return what is measured of the true load of each worker."""
@@ -149,12 +156,12 @@ class SyntheticFlow:
         rows = (load * ROWS_PER_SECOND).astype(np.int64)
         return QueryLoad(
             query.streams, rows, rows, load, load, held * query.state,
-            keys=self._keys(query, owners, cost) if name in self.plan.tables else None,
+            keys=self._keys(name, query, owners, cost) if name in self.plan.tables else None,
             pinned=query.pinned,
             keyable=query.hashes is not None,
         )  # fmt: skip
 
-    def _keys(self, query: Demand, owners: Workers, cost: Floats) -> KeyStats:
+    def _keys(self, name: str, query: Demand, owners: Workers, cost: Floats) -> KeyStats:
         assert query.hashes is not None  # noqa: S101 - only keyable queries become keyed
         ranked = np.lexsort((-cost, owners))
         begins = np.searchsorted(owners[ranked], np.arange(self.plan.workers))
@@ -165,11 +172,12 @@ class SyntheticFlow:
         light = ranked[(rank >= self.heavy_keys) & seen]
         counts = np.bincount(owners[light], minlength=self.plan.workers).astype(np.int64)
         rest = np.bincount(owners[light], weights=cost[light], minlength=self.plan.workers)
+        fixed = self._fixed(name, query)
         return KeyStats(
             query.hashes[heavy], owners[heavy], cost[heavy], np.full(len(heavy), query.state),
             tuple(f"key{at}" for at in heavy), counts,
-            rest.astype(np.float64), counts.astype(np.float64) * query.state,
-            np.zeros(self.plan.workers), (cost[heavy] * ROWS_PER_SECOND).astype(np.int64),
+            rest + fixed, counts.astype(np.float64) * query.state,
+            fixed, (cost[heavy] * ROWS_PER_SECOND).astype(np.int64),
         )  # fmt: skip
 
     def _shipped(self) -> dict[str, Floats]:

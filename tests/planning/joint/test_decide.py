@@ -211,6 +211,63 @@ def test_keys_make_way_for_a_heavy_whole_query() -> None:
     assert "counts" in {move.query for decision in plans(flow) for move in decision.moves}
 
 
+def test_a_query_too_heavy_beside_what_stays_is_named() -> None:
+    """Keys make way, but not the fixed cost of stepping their query, so no plan keeps the bound."""
+    costs = np.full(800, 0.0005)
+    counts = Demand(lambda batch: costs, hash_keys(np.arange(800)), fixed=0.5)
+    flow = SyntheticFlow(
+        {"counts": counts, "heavy": _steady(0.5), "small": _steady(0.01)},
+        Plan(4, {"heavy": 2, "small": 2}, {"counts": RoutingTable()}),
+    )
+    found = run(flow, 14)
+    least = 1.0 / ((4 * 0.5 + 0.4 + 0.51) / 4)
+    decision = flow.decisions[-1]
+    (verdict,) = decision.verdicts
+    assert (verdict.code, verdict.subject) == ("heavy_query", "heavy")
+    assert decision.reason == "infeasible"
+    assert f"below {least:.4g} times" in verdict.message
+    assert verdict.reachable is not None
+    assert least <= found[-1] <= verdict.reachable < found[0], history(flow)
+    assert len(plans(flow)) <= 2, history(flow)
+
+
+def test_queries_too_coarse_for_the_workers_are_named() -> None:
+    """Five alike on four workers: two of them share one, whatever moves."""
+    flow = whole_flow([0.5, 0.5, 0.51, 0.5, 0.5], [0, 0, 0, 0, 1], 4)
+    found = run(flow, 14)
+    decision = flow.decisions[-1]
+    (verdict,) = decision.verdicts
+    assert (decision.reason, verdict.code) == ("infeasible", "heavy_query")
+    assert "4 other queries at least as much" in verdict.message
+    assert verdict.reachable is not None
+    assert found[-1] <= verdict.reachable < found[0]
+
+
+def test_a_pin_that_breaks_the_bound_is_named() -> None:
+    pinned = {f"p{at}": Demand(lambda batch: np.array([0.5]), pinned=True) for at in range(2)}
+    flow = SyntheticFlow(
+        {**pinned, "a": _steady(0.4), "b": _steady(0.4)},
+        Plan(3, {"p0": 1, "p1": 1, "a": 0, "b": 2}),
+    )
+    run(flow, 6)
+    decision = flow.decisions[-1]
+    (verdict,) = decision.verdicts
+    assert (decision.reason, verdict.subject) == ("infeasible", "p0")
+    assert "unpin it" in verdict.message
+    assert plans(flow) == []
+
+
+@pytest.mark.parametrize(("keys", "codes"), [("cover", set()), ("off", {"heavy_query"})])
+def test_a_query_is_named_if_keys_may_not_make_way(keys: str, codes: set[str]) -> None:
+    costs = np.full(2000, 0.001)
+    flow = SyntheticFlow(
+        {"counts": keyed_demand(lambda batch: costs, 2000), "heavy": _steady(0.4)},
+        Plan(4, {"heavy": 2}, {"counts": RoutingTable()}),
+    )
+    run(flow, 6, Balancing(keys=keys))
+    assert {verdict.code for d in flow.decisions for verdict in d.verdicts} == codes
+
+
 def test_off_decides_nothing_and_says_so() -> None:
     flow = zipf_flow()
     run(flow, 6, Balancing.off())

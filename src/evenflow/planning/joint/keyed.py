@@ -12,12 +12,12 @@ import numpy as np
 from evenflow.model import KeyLoads, Plan, RoutingTable, Snapshot, Verdict, home
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
 from evenflow.planning.joint.config import Balancing
+from evenflow.planning.joint.floor import Floor, lowest
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import dealt
 from evenflow.planning.joint.recent import Item
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
 
-NEAR = 1e-3  # above what no plan gets below a plan may end: the last bit moves hundreds of keys
 FEW = 5  # rows that do not tell what a key costs: it may have none in the next batch
 RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone if others will do
 
@@ -26,8 +26,8 @@ RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone 
 class Keyed:
     """The keys of a query as estimated from some batches; workers are numbered among the active.
 
-    The last entries of `cost`, one for each worker, are what cannot be moved from it: the light
-    keys, added up, and all load of other queries.
+    The last entries of `cost`, one for each worker, are what cannot be moved from it: `light`, the
+    light keys and the fixed cost of the query; and all load of other queries.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Keyed:
     state: Floats
     home: Workers
     owner: Workers
+    light: Floats
     plan: Plan
 
     @property
@@ -88,15 +89,29 @@ def plan_keys(
 
     `forced` takes a plan whatever it gains, and from a single batch.
     """
-    part = levels.keyed[name]
-    seen = [levels.snapshots[row] for row in part.held]
-    seen = [snapshot for snapshot in seen if snapshot.queries[name].keys is not None]
+    seen = _told(levels, name)
     if not seen:
         return KeyStep("few_samples")
     if not forced and seen[-1].plan.drained != levels.plan.drained:
         return KeyStep("moves_in_flight")  # where the light keys are is not known yet
     keyed = estimate_keys(seen, name, levels)
     return _planned(keyed, left, config, forced)
+
+
+def staying(levels: Levels) -> Floats:
+    """Return what each active worker has of keyed queries whichever of the known keys move."""
+    load = np.zeros(len(levels.active))
+    for name, part in levels.keyed.items():
+        seen = _told(levels, name)
+        share = part.series.mean(axis=0)[levels.active]
+        load += estimate_keys(seen, name, levels).light if seen else share
+    return load
+
+
+def _told(levels: Levels, name: str) -> list[Snapshot]:
+    """Return the batches since the load last changed in which keys were told."""
+    seen = (levels.snapshots[row] for row in levels.keyed[name].held)
+    return [snapshot for snapshot in seen if snapshot.queries[name].keys is not None]
 
 
 def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
@@ -129,8 +144,8 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
     owners = number[plan.route(name, hashes)]
     owners = np.where(owners < 0, homes, owners)
     known = (rows >= FEW) | np.isin(hashes, plan.tables[name].hashes)
-    stays = (rest + background)[active]
-    stays += np.bincount(owners[~known], cost[~known], len(active))
+    light = rest[active] + np.bincount(owners[~known], cost[~known], len(active))
+    stays = light + background[active]
     return Keyed(
         name,
         hashes[known],
@@ -139,6 +154,7 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
         np.concatenate([state[known], np.zeros(len(active))]),
         np.concatenate([homes[known], everyone]),
         np.concatenate([owners[known], everyone]).astype(np.int32),
+        light,
         plan,
     )
 
@@ -149,29 +165,24 @@ def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced
     """
     if not keyed.loads.any():
         return KeyStep("balanced")
-    floors = _floors(keyed, config)
-    step, floor = KeyStep("gain_too_small"), floors.there
-    if floors.there > floors.least + config.min_gain:
-        step, floor = _aimed(keyed, floors.least, left, config, forced), floors.least
+    least, there = _floors(keyed, config)
+    step, floor = KeyStep("gain_too_small"), there
+    if there.load > least.load + config.min_gain:
+        step, floor = _aimed(keyed, least, left, config, forced), least
     if step.table is None:
-        step, floor = _aimed(keyed, floors.there, left, config, forced), floors.there
-    verdicts = _verdicts(keyed, floors, _aim(floor, config) * (1 + config.min_gain), config)
-    if floor > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
+        step, floor = _aimed(keyed, there, left, config, forced), there
+    verdicts = _verdicts(keyed, least, floor.reachable(config), config)
+    if floor.load > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
         step = replace(step, reason="infeasible" if verdicts else "not_sure")
     return replace(step, verdicts=verdicts)
 
 
-def _aim(floor: float, config: Balancing) -> float:
-    """Return the largest over the mean load that plans aim at, given what they cannot get below."""
-    return max(1 + config.aim, floor * (1 + NEAR))
-
-
 def _aimed(
-    keyed: Keyed, floor: float, left: dict[Item, set[int]], config: Balancing, forced: bool
+    keyed: Keyed, floor: Floor, left: dict[Item, set[int]], config: Balancing, forced: bool
 ) -> KeyStep:
     """Plan with the aim of the configuration, or a floor above it."""
     loads, mean = keyed.loads, float(keyed.loads.mean())
-    before, aim = float(loads.max()) / mean, _aim(floor, config)
+    before, aim = float(loads.max()) / mean, floor.aim(config)
     stays = KeyStep("gain_too_small", None, before, before)
     if before <= aim:
         return replace(stays, reason="balanced")
@@ -207,41 +218,19 @@ def _owners(keyed: Keyed, lately: Bools, aim: float, config: Balancing, room: in
     return ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng()).owner.copy()
 
 
-@dataclass(frozen=True, slots=True)
-class Floors:
-    """Largest over mean loads that no routing table gets below.
-
-    least  whatever it moves
-    there  if it leaves the heaviest key of each worker there
-    key    the one to blame, or None: what cannot be moved is as heavy by itself
-    """
-
-    least: float
-    there: float
-    key: int | None
-
-
-def _floors(keyed: Keyed, config: Balancing) -> Floors:
-    """Heavy are keys that exceed the aim beside what cannot be moved from the emptiest worker.
-
-    Below cost i + rest i, keys from the heaviest down and rests from the least up, there is no
-    room for the first i keys on a worker each, and two of them on one have twice cost i at least.
+def _floors(keyed: Keyed, config: Balancing) -> tuple[Floor, Floor]:
+    """Return what no routing table gets below, and what none does that leaves the heaviest key of
+    each worker there, if that exceeds the aim beside what stays on the emptiest worker.
     """
     mean = float(keyed.loads.mean())
     cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
+    least = lowest(cost, rest, config.aim)
     heavy = np.flatnonzero(cost + rest.min() > 1 + config.aim)
     order = heavy[np.argsort(-cost[heavy], kind="stable")][: len(rest)]
-    least = there = float(rest.max())
-    key = None
-    if len(order):
-        top, owner = cost[order], keyed.owner[order]
-        apart = np.minimum(top + np.sort(rest)[: len(top)], 2 * top + rest.min())
-        worst = int(apart.argmax())
-        if apart[worst] > least:
-            least, key = float(apart[worst]), int(order[worst])
-        where = np.where(_first(owner), rest[owner], rest.min())
-        there = max(least, float((top + where).max()))
-    return Floors(least, there, key)
+    owner = keyed.owner[order]
+    where = np.where(_first(owner), rest[owner], rest.min())
+    there = float((cost[order] + where).max(initial=0.0))
+    return least, replace(least, load=max(least.load, there))
 
 
 def _first(values: Workers) -> Bools:
@@ -252,21 +241,22 @@ def _first(values: Workers) -> Bools:
 
 
 def _verdicts(
-    keyed: Keyed, floors: Floors, reachable: float, config: Balancing
+    keyed: Keyed, least: Floor, reachable: float, config: Balancing
 ) -> tuple[Verdict, ...]:
     """Name the key to blame if the bound is out of reach.
 
     What can be reached is a little above what no table gets below, for the last bit is not worth
     another plan, nor perhaps a heavy key its state.
     """
-    if floors.key is None or floors.least <= 1 + config.max_imbalance:
+    if least.item is None or least.load <= 1 + config.max_imbalance:
         return ()
-    name, mean = keyed.key_name(floors.key), float(keyed.loads.mean())
+    name = keyed.key_name(least.item)
+    needs = keyed.cost[least.item] / float(keyed.loads.mean())
     message = (
-        f"key {name} of {keyed.name} needs {keyed.cost[floors.key] / mean:.3g} times the mean load "
-        f"of a worker; beside what else stays no routing table gets its worker below "
-        f"{floors.least:.4g} times, plans that are worth it reach {reachable:.4g}, the bound is "
-        f"{1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
+        f"key {name} of {keyed.name} needs {needs:.3g} times the mean load of a worker"
+        f"{least.others('keys')}; beside what else stays no routing table gets the busiest worker "
+        f"below {least.load:.4g} times, plans that are worth it reach {reachable:.4g}, the bound "
+        f"is {1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
     return (Verdict("heavy_key", f"{keyed.name}: {name}", message, reachable),)
 

@@ -12,7 +12,9 @@ import numpy as np
 
 from evenflow.model import LoadSeries, Verdict
 from evenflow.model.arrays import Bools, Floats, Workers
-from evenflow.planning.joint.config import Balancing
+from evenflow.planning.joint.config import OFF, Balancing
+from evenflow.planning.joint.floor import lowest
+from evenflow.planning.joint.keyed import staying
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.recent import Item
 from evenflow.planning.operators import OperatorConfig, OperatorSnapshot, Traffic, plan
@@ -74,7 +76,11 @@ def even_out(
         return WholeStep("balanced")
     whole = observe_whole(levels)
     loads = whole.workers(whole.placement)
-    return _even(whole, loads, left, _traffic(whole, rates, config), config, forced)
+    step = _even(whole, loads, left, _traffic(whole, rates, config), config, forced)
+    verdicts = _heavy(levels, whole, config)
+    if verdicts and step.reason == "gain_too_small":
+        step = replace(step, reason="infeasible")
+    return replace(step, verdicts=verdicts)
 
 
 def keep_apart(
@@ -122,7 +128,6 @@ def _even(
     forced: bool,
 ) -> WholeStep:
     """Move load off the fullest workers."""
-    verdicts = _heavy(whole, loads, config)
     placement, back = _planned(whole, left, traffic, config)
     before, after = loads.mean(axis=0), whole.workers(placement).mean(axis=0)
     step = WholeStep(
@@ -130,14 +135,12 @@ def _even(
         "imbalance",
         before=float(before.max() / before.mean()),
         after=float(before.max() / before.mean()),
-        verdicts=verdicts,
     )
     limit = (1 + config.aim) * before.mean()
     gain = float(np.maximum(before - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved = placement != whole.placement
     if not moved.any() or not (forced or _pays(whole, moved, gain, before.mean(), config)):
-        why = "cooldown" if back else "infeasible" if verdicts else step.reason
-        return replace(step, reason=why)
+        return replace(step, reason="cooldown" if back else step.reason)
     return replace(
         step,
         reason="queries",
@@ -241,18 +244,36 @@ def _traffic(whole: Whole, rates: dict[str, float], config: Balancing) -> Traffi
     return Traffic.of([*reads, *([] for _ in whole.active)], sizes, config.traffic_price)
 
 
-def _heavy(whole: Whole, loads: Floats, config: Balancing) -> tuple[Verdict, ...]:
-    """Name the query that alone breaks the bound."""
-    load, mean = whole.samples.mean(axis=1), float(loads.mean())
-    worst = int(load.argmax())
-    if load[worst] <= (1 + config.max_imbalance) * mean:
+def _heavy(levels: Levels, whole: Whole, config: Balancing) -> tuple[Verdict, ...]:
+    """Name the query to blame if no placement keeps the bound, whichever known keys make way."""
+    load, mean = whole.samples.mean(axis=1), float(levels.means.mean())
+    bound, workers = 1 + config.max_imbalance, len(whole.active)
+    if mean <= 0:
         return ()
-    name, times = whole.names[worst], float(load[worst]) / mean
+    pinned = np.bincount(whole.placement, np.where(whole.movable, 0.0, load), minlength=workers)
+    free, stays = np.flatnonzero(whole.movable), pinned + whole.keyed.mean(axis=1)
+    floor = lowest(load[free] / mean, stays / mean, config.max_imbalance)
+    if floor.load > bound and config.keys != OFF:
+        stays = pinned + staying(levels)
+        floor = lowest(load[free] / mean, stays / mean, config.max_imbalance)
+    if floor.load <= bound:
+        return ()
+    if floor.item is not None:
+        worst, how, remedy = int(free[floor.item]), "", "give it a key"
+    else:
+        here = ~whole.movable & (whole.placement == stays.argmax())
+        if not here.any():
+            return ()
+        worst, how, remedy = int(np.where(here, load, -1.0).argmax()), ", pinned,", "unpin it"
+    name, reachable = whole.names[worst], floor.reachable(config)
     message = (
-        f"query {name} alone needs {times:.3g} times the mean load of a worker, the bound is "
-        f"{1 + config.max_imbalance:.4g}: give it a key, or use fewer workers"
+        f"query {name}{how} needs {load[worst] / mean:.3g} times the mean load of a worker"
+        f"{floor.others('queries')}; beside what stays (light keys, fixed cost of keyed "
+        f"queries) no plan gets the busiest worker below {floor.load:.4g} times, plans that "
+        f"are worth it reach {reachable:.4g}, the bound is {bound:.4g}: {remedy}, or use fewer "
+        "workers"
     )
-    return (Verdict("heavy_query", name, message, times),)
+    return (Verdict("heavy_query", name, message, reachable),)
 
 
 def _named(whole: Whole, placement: Workers) -> dict[str, int]:
