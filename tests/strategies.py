@@ -147,5 +147,11 @@ def decisions(batch: int) -> st.SearchStrategy[Decision]:
 
 def outcomes(batch: int) -> st.SearchStrategy[Outcome]:
     return st.builds(
-        Outcome, st.integers(0, batch), st.just(batch), judgements, st.integers(0, 2**40), finite
+        Outcome,
+        st.integers(0, batch),
+        st.just(batch),
+        judgements,
+        st.integers(0, 2**40),
+        finite,
+        st.none() | finite,
     )

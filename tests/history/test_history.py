@@ -14,7 +14,16 @@ from tests.strategies import decisions, outcomes, snapshots
 
 from evenflow.errors import InputError
 from evenflow.history import History, read_history
-from evenflow.model import Decision, Judgement, KeyStats, Plan, QueryLoad, RoutingTable, Snapshot
+from evenflow.model import (
+    Decision,
+    Judgement,
+    KeyStats,
+    Outcome,
+    Plan,
+    QueryLoad,
+    RoutingTable,
+    Snapshot,
+)
 from evenflow.store import Store
 
 BLOCK = 4
@@ -121,16 +130,21 @@ def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
         read_history(str(tmp_path))
 
 
-def test_records_from_before_fixed_costs_and_rows_were_told_are_read(tmp_path: Path) -> None:
+def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     one, many = np.ones(1), np.ones(1, dtype=np.int64)
     name = np.array([7], dtype=np.uint64)
     keys = KeyStats(name, np.zeros(1, np.int32), one, one, ("k",), many, one, one, one, many)
     plan = Plan(1, {}, {"q": RoutingTable.of(name, [0])})
     load = QueryLoad(("s",), many, many, one, one, one, keys)
-    History(Store(str(tmp_path))).append(Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}))
-    (path,) = (tmp_path / "history" / "keys").iterdir()
-    pq.write_table(pq.read_table(path).drop_columns(["fixed", "rows"]), path)
-    (found,), _, _ = read_history(str(tmp_path))
+    outcome = Outcome(0, 2, Judgement(1.0, 1.0, 1.0), 7, 0.0, duration_seconds=1.5)
+    History(Store(str(tmp_path))).append(
+        Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}), [], [outcome]
+    )
+    for kind, newer in (("keys", ["fixed", "rows"]), ("outcomes", ["duration_seconds"])):
+        (path,) = (tmp_path / "history" / kind).iterdir()
+        pq.write_table(pq.read_table(path).drop_columns(newer), path)
+    (found,), _, (brought,) = read_history(str(tmp_path))
+    assert brought == replace(outcome, duration_seconds=None)
     assert found.queries["q"].keys is not None
     assert found.queries["q"].keys.rest_fixed.tolist() == [0.0]
     assert found.queries["q"].keys.rows[0] > 1000, "counts as known"

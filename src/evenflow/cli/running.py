@@ -144,7 +144,9 @@ def _explain(made: dict[str, Any]) -> None:
     print_rows(("", *known), rows, numbers=range(1, 4))
     if made["measured"]:
         handed, pause = made["measured"]["handed_bytes"], made["measured"]["pause_seconds"]
-        console.print(f"{_size(handed)} of state handed over, batch {pause:+.2f} s longer")
+        lasted = made["measured"]["duration_seconds"]
+        within = "" if lasted is None else f" {lasted:.2f} s after the decision"
+        console.print(f"{_size(handed)} of state handed over{within}, batch {pause:+.2f} s longer")
     for verdict in made["verdicts"]:
         console.print(f"[yellow]{verdict['code']}[/]: {escape(verdict['message'])}")
     if made["moves"]:

@@ -127,6 +127,7 @@ SCHEMAS = {
             ("measured", _JUDGEMENT),
             ("handed_bytes", pa.int64()),
             ("pause_seconds", pa.float64()),
+            ("duration_seconds", pa.float64()),
         ]
     ),
 }

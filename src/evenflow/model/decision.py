@@ -56,8 +56,9 @@ class Decision:
 class Outcome:
     """What a decision brought: measured in the first batches that ran under its plan.
 
-    handed_bytes   state that really changed hands
-    pause_seconds  how much longer the batch of the hand-over took than those before it
+    handed_bytes      state that really changed hands
+    pause_seconds     how much longer the batch of the hand-over took than those before it
+    duration_seconds  from the border of the decision until everything had moved; None: not known
     """
 
     decision: int
@@ -65,3 +66,4 @@ class Outcome:
     measured: Judgement
     handed_bytes: int
     pause_seconds: float
+    duration_seconds: float | None = None

@@ -66,6 +66,7 @@ def _measured(outcome: Outcome) -> views.Measured:
         judgement=_judgement(outcome.measured),
         handed_bytes=outcome.handed_bytes,
         pause_seconds=outcome.pause_seconds,
+        duration_seconds=outcome.duration_seconds,
     )
 
 

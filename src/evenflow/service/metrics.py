@@ -19,11 +19,8 @@ class Metrics:
 
     def __init__(self, state: Callable[[], views.State | None]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._seconds = Histogram(
-            "evenflow_batch_seconds",
-            "Time from the end of one batch to the end of the next.",
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._seconds = self._times(
+            "evenflow_batch_seconds", "Time from the end of one batch to the end of the next."
         )
         self._rows = self._counter("evenflow_rows", "Rows taken in by queries.")
         self._changes = self._counter(
@@ -31,13 +28,16 @@ class Metrics:
         )
         self._moves = self._counter("evenflow_moves", "Moves, by what was moved.", ("what",))
         self._bytes = self._counter("evenflow_move_bytes", "State handed over by moves.")
-        self._pause = Histogram(
-            "evenflow_move_pause_seconds",
-            "How much longer the batch of a hand-over took.",
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._pause = self._times(
+            "evenflow_move_pause_seconds", "How much longer the batch of a hand-over took."
+        )
+        self._duration = self._times(
+            "evenflow_move_seconds", "From a decision until what it moves had moved."
         )
         self.registry.register(_Gauges(state))
+
+    def _times(self, name: str, help_text: str) -> Histogram:
+        return Histogram(name, help_text, buckets=_SECONDS, registry=self.registry)
 
     def _counter(self, name: str, help_text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(name, help_text, labels, registry=self.registry)
@@ -58,6 +58,8 @@ class Metrics:
         """Count what a plan cost."""
         self._bytes.inc(outcome.handed_bytes)
         self._pause.observe(max(0.0, outcome.pause_seconds))
+        if outcome.duration_seconds is not None:
+            self._duration.observe(outcome.duration_seconds)
 
     def text(self) -> bytes:
         """Return the exposition."""

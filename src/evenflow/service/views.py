@@ -119,6 +119,7 @@ class Measured(View):
     judgement: Judgement
     handed_bytes: float
     pause_seconds: float
+    duration_seconds: float | None
 
 
 class Decision(View):

@@ -264,6 +264,7 @@ def test_the_outcome_is_measured_under_the_plan() -> None:
     assert decision.predicted is not None
     assert found.measured.imbalance == pytest.approx(decision.predicted.imbalance, rel=1e-3)
     assert (found.decision, found.handed_bytes) == (decision.batch, 7)
+    assert (found.pause_seconds, found.duration_seconds) == (0.0, 1.0)
 
 
 def test_planning_twice_changes_nothing() -> None:

@@ -49,8 +49,8 @@ def outcome(
 ) -> Outcome | None:
     """Say what a decision brought, once batches have run under its plan; None before that.
 
-    The pause is how much longer the batch that handed state over took than the median of those
-    before it.
+    The batch after the border hands state over. The pause is how much longer it took than the
+    median of those before it; what moves has moved when it ends.
     """
     if decision.plan is None:
         return None
@@ -59,6 +59,7 @@ def outcome(
     if not under:
         return None
     usual = [s.seconds for s in snapshots if s.batch <= decision.batch]
-    handing = [s.seconds for s in after if s.batch == decision.batch + 1]
-    pause = max(handing[0] - float(np.median(usual)), 0.0) if usual and handing else 0.0
-    return Outcome(decision.batch, under[-1].batch, measured(under), handed_bytes, pause)
+    handing = next((s for s in after if s.batch == decision.batch + 1), None)
+    pause = max(handing.seconds - float(np.median(usual)), 0.0) if usual and handing else 0.0
+    duration = handing.at - decision.at if handing else None
+    return Outcome(decision.batch, under[-1].batch, measured(under), handed_bytes, pause, duration)

@@ -76,10 +76,18 @@ function numbers(one) {
   const rows = ROWS.map(([name, field, text]) =>
     el("tr", {}, el("th", { scope: "row" }, name), ...columns.map(([, value]) => el("td", { class: field === "imbalance" && value.imbalance < one.before.imbalance ? "good" : "" }, text(value[field])))),
   );
-  const cost = one.measured
-    ? el("tr", {}, el("th", { scope: "row" }, "state handed over"), el("td"), el("td", {}, one.predicted ? bytes(one.moved_bytes) : ""), el("td", {}, `${bytes(one.measured.handed_bytes)} in ${seconds(Math.max(one.measured.pause_seconds, 0))}`))
-    : null;
-  return el("table", { class: "numbers" }, el("thead", {}, head), el("tbody", {}, ...rows, cost));
+  const cost = one.measured ? spent(one, columns) : [];
+  return el("table", { class: "numbers" }, el("thead", {}, head), el("tbody", {}, ...rows, ...cost));
+}
+
+function spent(one, columns) {
+  const { handed_bytes, duration_seconds, pause_seconds } = one.measured;
+  const row = (name, cells) => el("tr", {}, el("th", { scope: "row" }, name), ...columns.map(([column]) => el("td", {}, cells[column] ?? "")));
+  return [
+    row("state handed over", { predicted: bytes(one.moved_bytes), measured: bytes(handed_bytes) }),
+    row("until all had moved", { measured: duration_seconds === null ? "–" : seconds(duration_seconds) }),
+    row("pause", { measured: seconds(Math.max(pause_seconds, 0)) }),
+  ];
 }
 
 function pairs(one) {
