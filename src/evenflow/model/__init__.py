@@ -4,7 +4,7 @@ from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.hashing import hash_keys, home, jump
 from evenflow.model.hot_keys import HotKey, hot_keys
 from evenflow.model.load import KeyLoads, LoadSeries
-from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state
+from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state, on_fewest
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
 from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes
@@ -32,6 +32,7 @@ __all__ = [
     "jump",
     "moves",
     "moves_state",
+    "on_fewest",
     "round_robin_bytes",
     "shipped_bytes",
     "stream_bytes",

@@ -1,6 +1,7 @@
 """A plan, and the moves that lead from one plan to the next."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,6 +86,20 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
             for at in np.flatnonzero(sources != targets)
         ]
     return (*whole, *keys)
+
+
+def on_fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
+    """Place whole queries one by one on the active worker that hosts the fewest.
+
+    >>> on_fewest(Plan(2, {"a": 0}), ["b", "c"])
+    {'b': 1, 'c': 0}
+    """
+    hosted = Counter(plan.placement.values())
+    placed = {}
+    for name in names:
+        placed[name] = min(plan.active, key=lambda worker: hosted[worker])
+        hosted[placed[name]] += 1
+    return placed
 
 
 def moves_state(before: Plan, after: Plan) -> bool:

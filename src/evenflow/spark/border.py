@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable
+from evenflow.model import Plan, RoutingTable, on_fewest
 from evenflow.spark.ledger import Derived, Entry, HandOff, Subscribing
 from evenflow.spark.registry import Hosted, Registry, listed
 from evenflow.spark.report import Report
@@ -254,13 +254,7 @@ Arrive = Callable[[Plan, Streams, Streams], Mapping[str, int]]
 
 def fewest(plan: Plan, waiting: Streams, _hosted: Streams) -> Mapping[str, int]:
     """Place each query on the active worker with the fewest."""
-    counts = Counter(dict.fromkeys(plan.active, 0))
-    counts.update(plan.placement.values())
-    placed = {}
-    for name in waiting:
-        placed[name] = min(plan.active, key=lambda worker: counts[worker])
-        counts[placed[name]] += 1
-    return placed
+    return on_fewest(plan, waiting)
 
 
 def settle(plan: Plan, registry: Registry, arrive: Arrive) -> Plan:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from evenflow.model import Plan, Snapshot, stream_bytes
+from evenflow.model import Plan, Snapshot, on_fewest, stream_bytes
 from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.joint.config import OFF, Balancing
@@ -39,7 +39,7 @@ def arrive(
     if not (current == NOWHERE).any():
         return {}
     if config.queries == OFF:
-        return _fewest(plan, [name for name, at in zip(whole, current, strict=True) if at < 0])
+        return on_fewest(plan, [name for name, at in zip(whole, current, strict=True) if at < 0])
     problem = Problem.of(
         subscriptions(whole, loads, rates or {}),
         Fleet(capacities(plan), config.slack, config.absolute_slack),
@@ -86,16 +86,6 @@ def _filled(values: list[float]) -> Floats:
     array = np.array(values, dtype=np.float64)
     known = array[array > 0]
     return np.where(array > 0, array, known.mean() if len(known) else 1.0)
-
-
-def _fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
-    hosted = np.bincount(list(plan.placement.values()), minlength=plan.workers).astype(float)
-    hosted[list(plan.drained)] = np.inf
-    placed = {}
-    for name in names:
-        placed[name] = int(hosted.argmin())
-        hosted[placed[name]] += 1
-    return placed
 
 
 def mean_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str, float]:
