@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from evenflow.cli.run import seconds_of
 from evenflow.cli.tally import Tally
 from evenflow.cli.view import panel, sentence
 from evenflow.errors import InputError
-from evenflow.model import Decision, Judgement, Outcome, Plan, QueryLoad, Snapshot, moves
+from evenflow.model import Decision, Judgement, Plan, QueryLoad, Snapshot, moves
 from evenflow.spark.batch import Batch
 from evenflow.spark.bundle import Ref
 from evenflow.spark.progress import Progress
@@ -100,11 +101,11 @@ def test_a_tally_counts_each_batch_once() -> None:
     snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
     progress = {n: Progress(n, 20, 2.0) for n in range(4)}
     decided = [decision(0, Plan(2, {"q": 1})), decision(1, None)]
-    outcome = Outcome(0, 3, Judgement(1.0, 1.0, 1.0), 700, 0.0)
+    snapshots[1] = replace(snapshots[1], handed_bytes=700)
     for _ in range(2):
         tally.saw(progress, batches)
         # What the checkpoint recorded of an earlier run is not this one's.
-        tally.judged([snapshot(-9, 5.0, 0.0), *snapshots], decided, [outcome])
+        tally.judged([snapshot(-9, 5.0, 0.0), *snapshots], decided)
     figures = tally.figures()
     assert (figures["batches"], figures["rows"], figures["rows_per_second"]) == (4, 80, 10)
     assert (figures["shipped_bytes"], figures["round_robin_bytes"]) == (400, 400)
@@ -120,7 +121,7 @@ def test_the_view_shows_workers_and_copes_with_nothing() -> None:
     empty, full = Tally(2), Tally(2)
     assert sentence(empty) == "starting"
     full.saw({4: Progress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
-    full.judged([], [decision(4, Plan(2, {"q": 1}))], [])
+    full.judged([], [decision(4, Plan(2, {"q": 1}))])
     console = Console(width=100, record=True, file=io.StringIO())
     for tally in (empty, full):
         console.print(panel("mine", tally))

@@ -106,7 +106,7 @@ def _play(
 
         def look() -> Tally:
             tally.saw(progress.seen, run.batches)
-            tally.judged(run.snapshots, run.decisions, run.outcomes)
+            tally.judged(run.snapshots, run.decisions)
             return tally
 
         name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"

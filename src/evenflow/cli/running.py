@@ -144,7 +144,7 @@ def _explain(made: dict[str, Any]) -> None:
     print_rows(("", *known), rows, numbers=range(1, 4))
     if made["measured"]:
         handed, pause = made["measured"]["handed_bytes"], made["measured"]["pause_seconds"]
-        lasted = made["measured"]["duration_seconds"]
+        lasted = made["measured"].get("duration_seconds")
         within = "" if lasted is None else f" {lasted:.2f} s after the decision"
         console.print(f"{_size(handed)} of state handed over{within}, batch {pause:+.2f} s longer")
     for verdict in made["verdicts"]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenflow.model import Decision, Outcome, Snapshot, round_robin_bytes, shipped_bytes
+from evenflow.model import Decision, Snapshot, round_robin_bytes, shipped_bytes
 
 if TYPE_CHECKING:
     from evenflow.model.arrays import Floats
@@ -31,12 +31,12 @@ class Tally:
     cpu: dict[int, "Floats"] = field(default_factory=dict)
     shipped: dict[int, float] = field(default_factory=dict)
     in_turn: dict[int, float] = field(default_factory=dict)
+    handed: dict[int, int] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     results: dict[str, int] = field(default_factory=dict)
     poison: dict[str, int] = field(default_factory=dict)
     adopted: dict[int, Decision] = field(default_factory=dict)
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
     last: Decision | None = None
 
@@ -59,18 +59,14 @@ class Tally:
                 self.poison[stream] = self.poison.get(stream, 0) + rows
         self.cpu[batch.number] = cpu
 
-    def judged(
-        self,
-        snapshots: Iterable[Snapshot],
-        decisions: Iterable[Decision],
-        outcomes: Iterable[Outcome],
-    ) -> None:
+    def judged(self, snapshots: Iterable[Snapshot], decisions: Iterable[Decision]) -> None:
         """Take in what was observed and decided of the batches seen here."""
         for snapshot in snapshots:
             if snapshot.batch in self.cpu and snapshot.batch not in self.loads:
                 self.loads[snapshot.batch] = snapshot.loads()[list(snapshot.plan.active)]
                 self.shipped[snapshot.batch] = shipped_bytes(snapshot)
                 self.in_turn[snapshot.batch] = round_robin_bytes(snapshot)
+                self.handed[snapshot.batch] = snapshot.handed_bytes
         for decision in decisions:
             if decision.batch in self.cpu:
                 self.last = decision
@@ -78,7 +74,6 @@ class Tally:
                 self.verdicts |= {v.code: said + v.message for v in decision.verdicts}
                 if decision.plan is not None:
                     self.adopted[decision.batch] = decision
-        self.outcomes |= {o.decision: o for o in outcomes if o.decision in self.cpu}
 
     def recent(self, count: int = 5) -> "Floats":
         """Return the mean measured load of every worker over the last batches with rows."""
@@ -123,7 +118,7 @@ class Tally:
             ),
             "plans": len(self.adopted),
             "moves": sum(len(decision.moves) for decision in self.adopted.values()),
-            "handed_bytes": sum(outcome.handed_bytes for outcome in self.outcomes.values()),
+            "handed_bytes": sum(self.handed.values()),
             "shipped_bytes": round(sum(self.shipped.values())),
             "round_robin_bytes": round(sum(self.in_turn.values())),
             "poison": dict(sorted(self.poison.items())),

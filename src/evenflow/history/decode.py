@@ -66,6 +66,7 @@ def snapshots_of(tables: Mapping[str, pa.Table], plans: Plans) -> list[Snapshot]
                 queries={} if statistics is None else _queries(statistics, stats, plan.workers),
                 shipped={} if traffic is None else _shipped(traffic, plan.workers),
                 worker_seconds=np.array(row["worker_seconds"], dtype=np.float64),
+                handed_bytes=row["handed_bytes"] or 0,
             )
         )
     return found
@@ -111,6 +112,7 @@ def decisions_of(rows: pa.Table, plans: Plans) -> list[Decision]:
             moves=tuple(Move(**move) for move in row["moves"]),
             moved_bytes=row["moved_bytes"],
             verdicts=tuple(Verdict(**verdict) for verdict in row["verdicts"]),
+            arrived={placed["query"]: placed["worker"] for placed in row["arrived"] or ()},
         )
         for row in rows.to_pylist()
     ]

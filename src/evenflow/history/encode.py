@@ -68,6 +68,7 @@ def _batch(snapshot: Snapshot) -> dict[str, Any]:
         "following": plan_name(snapshot.following),
         "drain": sorted(snapshot.drain),
         "worker_seconds": snapshot.worker_seconds.tolist(),
+        "handed_bytes": snapshot.handed_bytes,
     }
 
 
@@ -76,12 +77,16 @@ def _plan(name: str, plan: Plan) -> dict[str, Any]:
         "plan": name,
         "workers": plan.workers,
         "drained": sorted(plan.drained),
-        "placement": [{"query": q, "worker": w} for q, w in sorted(plan.placement.items())],
+        "placement": _placed(plan.placement),
         "tables": [
             {"query": query, "hashes": table.hashes, "owners": table.owners}
             for query, table in sorted(plan.tables.items())
         ],
     }
+
+
+def _placed(workers: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"query": query, "worker": worker} for query, worker in sorted(workers.items())]
 
 
 def _decision(decision: Decision) -> dict[str, Any]:
@@ -98,6 +103,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "target": None if target is None else plan_name(target),
         "moves": [asdict(move) for move in decision.moves],
         "moved_bytes": decision.moved_bytes,
+        "arrived": _placed(decision.arrived),
         "verdicts": [asdict(verdict) for verdict in decision.verdicts],
     }
 

@@ -51,6 +51,7 @@ SCHEMAS = {
             ("following", pa.string()),
             ("drain", pa.list_(pa.int32())),
             ("worker_seconds", pa.list_(pa.float64())),
+            ("handed_bytes", pa.int64()),
         ]
     ),
     # One row for each batch, query and worker that has anything of it.
@@ -118,6 +119,7 @@ SCHEMAS = {
             ("moves", pa.list_(_MOVE)),
             ("moved_bytes", pa.float64()),
             ("verdicts", pa.list_(_VERDICT)),
+            ("arrived", pa.list_(_PLACED)),
         ]
     ),
     "outcomes": pa.schema(

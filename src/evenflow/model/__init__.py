@@ -4,7 +4,7 @@ from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.hashing import hash_keys, home, jump
 from evenflow.model.hot_keys import HotKey, hot_keys
 from evenflow.model.load import KeyLoads, LoadSeries
-from evenflow.model.plan import EVERYWHERE, Move, Plan, moves, moves_state, on_fewest
+from evenflow.model.plan import EVERYWHERE, Move, Plan, arrivals, moves, moves_state, on_fewest
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
 from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes
@@ -25,6 +25,7 @@ __all__ = [
     "RoutingTable",
     "Snapshot",
     "Verdict",
+    "arrivals",
     "hash_keys",
     "home",
     "hot_keys",

@@ -1,6 +1,7 @@
 """What the controller decided at a batch border, and what came of it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from evenflow.model.plan import Move, Plan
 from evenflow.model.verdict import Verdict
@@ -36,6 +37,8 @@ class Decision:
     plan         to follow from now on; None: nothing changes
     target       where the plan leads when moves are spread over several borders, else None
     moved_bytes  state that the moves to `plan` carry, as measured before them
+    arrived      queries placed at this border before anything else, and their workers; keyed ones
+                 are `EVERYWHERE`
     """
 
     batch: int
@@ -50,11 +53,12 @@ class Decision:
     moves: tuple[Move, ...] = ()
     moved_bytes: float = 0.0
     verdicts: tuple[Verdict, ...] = ()
+    arrived: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a decision brought: measured in the first batches that ran under its plan.
+    """What a decision brought: measured in the first batch with work under its plan.
 
     handed_bytes      state that really changed hands
     pause_seconds     how much longer the batch of the hand-over took than those before it

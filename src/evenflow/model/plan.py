@@ -88,6 +88,17 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
     return (*whole, *keys)
 
 
+def arrivals(before: Plan, after: Plan) -> dict[str, int]:
+    """Return the queries that only the second plan knows, and their workers.
+
+    >>> arrivals(Plan(2, {"a": 0}), Plan(2, {"a": 0, "b": 1}, {"c": RoutingTable()}))
+    {'b': 1, 'c': -1}
+    """
+    hosted = {**after.placement, **dict.fromkeys(after.tables, EVERYWHERE)}
+    new = hosted.keys() - before.placement.keys() - before.tables.keys()
+    return {name: hosted[name] for name in sorted(new)}
+
+
 def on_fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
     """Place whole queries one by one on the active worker that hosts the fewest.
 

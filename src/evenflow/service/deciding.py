@@ -1,6 +1,7 @@
 """Decisions and their outcomes, as the service shows them. Pure functions of values."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.plan import Move
@@ -37,6 +38,7 @@ def decision(
         move_count=len(made.moves),
         moves=[_move(move, names) for move in made.moves[:SHOWN_MOVES]],
         moved_bytes=made.moved_bytes,
+        arrived=dict(islice(made.arrived.items(), SHOWN_MOVES)),
         verdicts=[
             views.Verdict(
                 code=verdict.code,

@@ -125,7 +125,8 @@ class Measured(View):
 class Decision(View):
     """What was decided at the border of a batch, which is its number, and what came of it.
 
-    `moves` lists the first ones of `move_count`; loads are CPU seconds of each worker in a batch.
+    `moves` lists the first ones of `move_count`, `arrived` the first queries that were placed, with
+    their workers (-1: all, a keyed one). Loads are CPU seconds of each worker in a batch.
     """
 
     number: int
@@ -143,6 +144,7 @@ class Decision(View):
     move_count: int
     moves: list[Move]
     moved_bytes: float
+    arrived: dict[str, int]
     verdicts: list[Verdict]
 
 

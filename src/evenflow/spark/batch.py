@@ -17,7 +17,8 @@ class Batch:
     following    holds after it as things stand, arrivals placed: what a controller may change
     registry     what is hosted after it
     drain        the workers that are to be drained from now on
-    asked        a plan that someone asked for; it goes before a controller's
+    asked        a plan that someone asked for, pins included; it goes before a controller's
+    refused      why a plan that someone asked for is not followed
     """
 
     number: int
@@ -30,6 +31,7 @@ class Batch:
     following: Plan
     drain: frozenset[int]
     asked: Plan | None = None
+    refused: str | None = None
 
 
 Controller = Callable[[Batch], Plan | None]

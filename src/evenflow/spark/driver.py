@@ -227,10 +227,11 @@ class Driver:
         drain = plan.drained if self._drain is None else self._drain
         self._upcoming = None
         wanted, self._plan = self._plan, None
+        given, refused = self._complete(border.with_pins(wanted, plan, registry), plan, registry)
         now = time.time()
         done = Batch(
             entry.batch, now, now - self._ended, reports, dict(entry.watermarks),
-            registry, self.ledger.plan(entry.plan), plan, drain, wanted,
+            registry, self.ledger.plan(entry.plan), plan, drain, given, refused,
         )  # fmt: skip
         self._ended = now
         decided = None if self.controller is None else self.controller(done)
@@ -243,8 +244,7 @@ class Driver:
         asked = border.Asked(
             registry, number, None, coming.subscribing, entry.rollback, self._asks.end
         )
-        following = border.with_pins(wanted or decided, plan, registry)
-        following = self._complete(following, plan, registry)
+        following = given or self._complete(decided, plan, registry)[0]
         if drain == (following or plan).drained:
             self._drain = None
         if following is None:
@@ -261,12 +261,14 @@ class Driver:
             if query.uid not in hosted:
                 self.ledger.write_past(query)
 
-    def _complete(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
+    def _complete(
+        self, wanted: Plan | None, plan: Plan, registry: Registry
+    ) -> tuple[Plan | None, str | None]:
         """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
         if wanted is None:
-            return None
+            return None, None
         try:
-            return border.complete(wanted, plan, registry)
+            return border.complete(wanted, plan, registry), None
         except InputError as error:
             self.refused.append(str(error))
-            return None
+            return None, str(error)

@@ -172,8 +172,9 @@ def _still(memory: Memory, uids: tuple[str, ...]) -> dict[str, KeyStats]:
 
 def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     shipped: dict[str, Floats] = {}
-    seconds = np.zeros(done.plan.workers)
+    seconds, handed = np.zeros(done.plan.workers), 0
     for report in done.reports:
+        handed += sum(state.length for _, _, state in report.handoffs)
         seconds[report.slot] = report.cpu_seconds
         for stream, size in report.shipped.items():
             shipped.setdefault(stream, np.zeros(done.plan.workers))[report.slot] = size
@@ -187,6 +188,7 @@ def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
         queries=queries,
         shipped=dict(sorted(shipped.items())),
         worker_seconds=seconds,
+        handed_bytes=handed,
     )
 
 

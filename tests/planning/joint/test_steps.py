@@ -259,7 +259,9 @@ def test_the_outcome_is_measured_under_the_plan() -> None:
     decision = plans(flow)[0]
     assert outcome(decision, flow.snapshots) is None
     run(flow, 4)
-    found = outcome(decision, flow.snapshots, handed_bytes=7)
+    handing = decision.batch + 1
+    flow.snapshots[handing] = replace(flow.snapshots[handing], handed_bytes=7)
+    found = outcome(decision, flow.snapshots)
     assert found is not None
     assert decision.predicted is not None
     assert found.measured.imbalance == pytest.approx(decision.predicted.imbalance, rel=1e-3)

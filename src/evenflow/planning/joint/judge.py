@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenflow.model import Decision, Judgement, Outcome, Snapshot, imbalance
+from evenflow.model import Decision, Judgement, Outcome, Plan, Snapshot, imbalance
 from evenflow.model.arrays import Floats
 from evenflow.planning.joint.levels import Levels
-from evenflow.planning.joint.projection import same_plan, shipped_bytes
+from evenflow.planning.joint.projection import same_table, shipped_bytes
 from evenflow.planning.operators.statistics import mean_correlation, variance
-
-FIRST = 3  # batches under a plan by which it is judged
 
 
 def judgement(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> Judgement:
@@ -44,22 +42,42 @@ def predicted(levels: Levels, snapshot: Snapshot, rates: dict[str, float]) -> Ju
     return judgement(levels.total, levels.active, shipped)
 
 
-def outcome(
-    decision: Decision, snapshots: Sequence[Snapshot], handed_bytes: int = 0
-) -> Outcome | None:
-    """Say what a decision brought, once batches have run under its plan; None before that.
+def outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcome | None:
+    """Say what a decision brought, once a batch has had work under its plan; None before that.
 
     The batch after the border hands state over. The pause is how much longer it took than the
     median of those before it; what moves has moved when it ends.
     """
-    if decision.plan is None:
-        return None
     after = [s for s in snapshots if s.batch > decision.batch]
-    under = [s for s in after if same_plan(s.plan, decision.plan)][:FIRST]
-    if not under:
+    under = next((s for s in after if not s.idle and _follows(s.plan, decision)), None)
+    if under is None:
         return None
     usual = [s.seconds for s in snapshots if s.batch <= decision.batch]
     handing = next((s for s in after if s.batch == decision.batch + 1), None)
-    pause = max(handing.seconds - float(np.median(usual)), 0.0) if usual and handing else 0.0
-    duration = handing.at - decision.at if handing else None
-    return Outcome(decision.batch, under[-1].batch, measured(under), handed_bytes, pause, duration)
+    if handing is None:
+        return Outcome(decision.batch, under.batch, measured([under]), 0, 0.0)
+    pause = max(handing.seconds - float(np.median(usual)), 0.0) if usual else 0.0
+    return Outcome(
+        decision.batch,
+        under.batch,
+        measured([under]),
+        handing.handed_bytes,
+        pause,
+        max(handing.at - decision.at, 0.0),
+    )
+
+
+def _follows(plan: Plan, decision: Decision) -> bool:
+    """Tell whether what a decision moved is where it belongs; other queries may come and go."""
+    wanted = decision.plan
+    if wanted is None or plan.drained != wanted.drained:
+        return False
+    moved = {move.query for move in decision.moves}
+    return all(
+        plan.placement.get(name) == wanted.placement.get(name)
+        and (
+            name not in plan.tables
+            or (name in wanted.tables and same_table(plan.tables[name], wanted.tables[name]))
+        )
+        for name in moved & (plan.placement.keys() | plan.tables.keys())
+    )

@@ -125,7 +125,8 @@ def adopt(
     before = predicted(Levels.of(window, following), last, rates)
 
     def quiet(reason: str) -> Decision:
-        return Decision(last.batch, last.at, "traffic", reason, f"{reason}: kept", before)
+        message = f"a plan for source traffic is not followed: {reason}"
+        return Decision(last.batch, last.at, "traffic", reason, message, before)
 
     if not still_valid(plan, last):
         return quiet("stale")
