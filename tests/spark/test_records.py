@@ -14,6 +14,7 @@ from evenflow.model import EVERYWHERE, Decision, Plan, RoutingTable, hash_keys
 from evenflow.planning.joint import Balancing
 from evenflow.spark.asks import Cancel, Pin
 from evenflow.spark.balancer import Balancer
+from evenflow.spark.batch import Batch
 from evenflow.spark.registry import StreamSpec
 from evenflow.spark.submission import Submission
 
@@ -34,6 +35,7 @@ class Recorded:
         driver = self.local.driver
         self.balancer.open(self.local.store, driver.head().batch)
         driver.controller, driver.arrive = self.balancer, self.balancer.arrive
+        driver.record = self.balancer.record
 
     def run(self, batches: int) -> None:
         for _ in range(batches):
@@ -132,6 +134,56 @@ def test_a_controller_of_its_own_is_told_when_its_plan_is_refused(tmp_path: Path
     flow.run(1)
     (verdict,) = flow.balancer.decisions[-1].verdicts
     assert (verdict.code, "unknown" in verdict.message) == ("plan_refused", True)
+    assert list(flow.local.driver.refused) == [verdict.message]
+
+
+def test_a_controller_of_its_own_and_a_pin_are_followed_at_one_border(tmp_path: Path) -> None:
+    flow = Recorded(tmp_path, Balancing.off(), ("wide", "dear"))
+    flow.run(1)
+    wanted = {name: (worker + 1) % 3 for name, worker in flow.plan().placement.items()}
+    called: list[int] = []
+
+    def controller(batch: Batch) -> Plan | None:
+        called.append(batch.number)
+        return Plan(3, {"wide": wanted["wide"]}) if batch.number == 1 else None
+
+    flow.balancer.controller = controller
+    flow.local.driver.ask(Pin("dear", wanted["dear"]))
+    flow.run(3)
+    assert called == [1, 2, 3]
+    assert flow.plan().placement == wanted
+    (decision,) = flow.changes()
+    assert {move.query for move in decision.moves} == {"wide", "dear"}
+    pin = f"pins dear to worker {wanted['dear']}"
+    assert decision.message == f"asked for by a controller of its own; {pin}"
+
+
+def test_a_refused_plan_does_not_take_a_pin_with_it(tmp_path: Path) -> None:
+    flow = Recorded(tmp_path, Balancing.off(), ("wide", "dear"))
+    flow.run(1)
+    before = flow.plan().placement
+    flow.local.driver.ask_plan(Plan(3, {"wide": (before["wide"] + 1) % 3}))
+    flow.local.driver.ask(Cancel("wide"))
+    flow.local.driver.ask(Pin("dear", (before["dear"] + 1) % 3))
+    flow.run(2)
+    assert flow.plan().placement == {"dear": (before["dear"] + 1) % 3}
+    (decision,) = flow.changes()
+    assert [verdict.code for verdict in decision.verdicts] == ["plan_refused"]
+
+
+def test_a_pin_and_a_drain_at_one_border_are_one_plan(tmp_path: Path) -> None:
+    flow = Recorded(tmp_path, Balancing(), ("wide", "dear"))
+    flow.run(2)
+    before = flow.plan().placement
+    pinned = (before["dear"] + 1) % 3
+    flow.local.driver.ask(Pin("dear", pinned))
+    flow.local.driver.ask_drain((before["dear"] + 2) % 3, drain=True)
+    flow.run(2)
+    decision = flow.changes()[0]
+    assert decision.trigger == "drain"
+    assert f"pins dear to worker {pinned}" in decision.message
+    assert decision.plan is not None
+    assert (decision.plan.placement["dear"], len(decision.plan.drained)) == (pinned, 1)
 
 
 def test_a_plan_made_beside_the_batches_is_followed_and_a_stale_one_told(
@@ -152,7 +204,7 @@ def test_a_plan_made_beside_the_batches_is_followed_and_a_stale_one_told(
     balancer.open(local.store, 0)
     crossed = {query.name: at % 2 for at, query in enumerate(queries)}
     local.driver.ask_plan(Plan(2, crossed))
-    local.driver.controller = balancer
+    local.driver.controller, local.driver.record = balancer, balancer.record
 
     def batch() -> Decision:
         at = local.driver.head().batch

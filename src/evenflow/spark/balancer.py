@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from evenflow.errors import InputError
 from evenflow.history import History, has_history, read_history
-from evenflow.model import EVERYWHERE, Decision, Outcome, Plan, Snapshot, Verdict, arrivals
+from evenflow.model import EVERYWHERE, Decision, Outcome, Plan, Snapshot, Verdict, arrivals, moves
 from evenflow.planning import keys, operators
 from evenflow.planning.joint import (
     Balancing,
@@ -25,15 +24,17 @@ from evenflow.planning.joint import (
     remembered,
     same_plan,
     stream_rates,
+    without_plan,
 )
 from evenflow.spark.batch import Batch, Controller
-from evenflow.spark.border import Streams, complete
+from evenflow.spark.border import Streams
 from evenflow.spark.observe import Memory, observe
 from evenflow.spark.registry import listed
 from evenflow.store import Store
 
 KEPT = 256  # batches held in memory; the history on disk has more
-WAITED = 64  # batches without work, at most, until it is not told what a decision brought
+WAITED = 64  # batches at most after which it can be told what a decision brought
+IDLE = ("balanced", "no_load", "off")  # reasons that say nothing a stale plan could hide
 
 
 class Balancer:
@@ -47,6 +48,8 @@ class Balancer:
         self.decisions: deque[Decision] = deque(maxlen=KEPT)
         self.outcomes: deque[Outcome] = deque(maxlen=KEPT)
         self._memory = Memory()
+        self._known = Plan(0)
+        self._made: Decision | None = None  # by the planners, at the border at hand
         self._open: list[Decision] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-plan")
         self._slow: Future[Plan] | None = None
@@ -62,41 +65,79 @@ class Balancer:
             self.decisions.extend(d for d in decisions if d.batch < head)
             self.outcomes.extend(o for o in outcomes if o.batch < head)
             told = {outcome.decision for outcome in self.outcomes}
-            self._open = [d for d in self.decisions if d.plan is not None and d.batch not in told]
+            self._open = [
+                decision
+                for decision in self.decisions
+                if decision.plan is not None
+                and decision.batch not in told
+                and head - decision.batch <= WAITED
+            ]
 
     def __call__(self, batch: Batch) -> Plan | None:
-        """End a batch: return the plan to follow from now on, if there is one."""
-        known = self.snapshots[-1].following if self.snapshots else batch.plan
+        """Return the plan to follow after a batch, if there is one; `record` is told what is."""
+        self._known = self.snapshots[-1].following if self.snapshots else batch.plan
         snapshot, self._memory = observe(batch, self._memory)
         self.snapshots.append(snapshot)
-        decision = _with_arrivals(self._decide(batch), arrivals(known, batch.following))
+        self._made = None
+        if batch.asked is not None:
+            return None
+        if self.controller is not None:
+            return self.controller(batch)
+        self._made = self._decide(self.config)
+        if self._made.plan is None:
+            self._made = self._beside(self._made, tuple(self.snapshots))
+        return self._made.plan
+
+    def record(self, batch: Batch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+        """Write down a batch, what is followed from its border on, and what came of it before."""
+        decision = _with_arrivals(
+            _with(self._decision(batch, plan), "plan_refused", "plan", *refused),
+            arrivals(self._known, batch.following),
+        )
         if decision.plan is not None:
             self._open.append(decision)
         self.decisions.append(decision)
         brought = self._brought()
         self.outcomes.extend(brought)
         if self._history is not None:
-            self._history.append(snapshot, [decision], brought)
-        return None if batch.asked is not None else decision.plan
+            self._history.append(self.snapshots[-1], [decision], brought)
 
-    def _decide(self, batch: Batch) -> Decision:
+    def _decide(self, config: Balancing) -> Decision:
+        return decide(tuple(self.snapshots), tuple(self.decisions), config)
+
+    def _decision(self, batch: Batch, plan: Plan | None) -> Decision:
+        """Return the decision that led to a plan: the planners', if it is theirs alone."""
+        made = self._made or self._decide(Balancing.off())
+        if plan is None or (made.plan is not None and same_plan(plan, made.plan)):
+            return made if plan is not None else without_plan(made)
+        told = asked(plan, tuple(self.snapshots), self.config.window, self._asked_for(batch, plan))
+        if made.plan is None:
+            return replace(told, verdicts=made.verdicts)
+        return replace(
+            made,
+            message=f"{made.message}; {told.message}",
+            predicted=told.predicted,
+            plan=plan,
+            moves=told.moves,
+            moved_bytes=told.moved_bytes,
+        )
+
+    def _asked_for(self, batch: Batch, plan: Plan) -> str:
+        """Say who asked for a plan: somebody, a controller of its own, pins that are astray."""
+        here, queries = batch.following.placement, batch.registry.queries
+        pins = {
+            name: query.pin
+            for name, query in queries.items()
+            if query.pin is not None and here.get(name) != query.pin
+        }
+        said = [f"pins {listed(f'{name} to worker {pin}' for name, pin in pins.items())}"]
         if batch.asked is not None:
-            return self._given(batch.asked, _asked_for(batch))
-        refused = batch.refused
-        if self.controller is not None:
-            plan = self.controller(batch)
-            if plan is not None:
-                try:
-                    whole = complete(plan, batch.following, batch.registry)
-                    return self._given(whole, "asked for by a controller of its own")
-                except InputError as error:
-                    refused = str(error)
-        config = self.config if self.controller is None else Balancing.off()
-        snapshots = tuple(self.snapshots)
-        decision = decide(snapshots, tuple(self.decisions), config)
-        if decision.plan is None:
-            decision = self._beside(decision, snapshots)
-        return decision if refused is None else _with(decision, "plan_refused", "plan", refused)
+            said.insert(0, "asked for by hand")
+        elif self.controller is not None and any(
+            move.query not in pins for move in moves(batch.following, plan)
+        ):
+            said.insert(0, "asked for by a controller of its own")
+        return "; ".join(said if pins else said[:-1])
 
     def _beside(self, quiet: Decision, snapshots: tuple[Snapshot, ...]) -> Decision:
         """Judge what the thread has planned meanwhile, and let it plan anew if there is cause."""
@@ -115,10 +156,10 @@ class Balancer:
         adopted = adopt(done.result(), snapshots, tuple(self.decisions), self.config)
         if adopted.plan is not None:
             return adopted
-        message = f"{quiet.message}; {adopted.message}"
-        if quiet.trigger != "none":
-            return replace(quiet, message=message)
-        return replace(quiet, trigger=adopted.trigger, reason=adopted.reason, message=message)
+        told = replace(quiet, message=f"{quiet.message}; {adopted.message}")
+        if quiet.trigger != "none" or quiet.reason not in IDLE:
+            return told
+        return replace(told, trigger=adopted.trigger, reason=adopted.reason)
 
     def _is_worth_planning(self, last: Snapshot) -> bool:
         """Tell whether what is hosted has changed, or moved, or a while has passed."""
@@ -128,9 +169,6 @@ class Balancer:
             or last.batch >= before.batch + self.config.cooldown
             or not same_plan(before.following, last.following)
         )
-
-    def _given(self, plan: Plan, message: str) -> Decision:
-        return asked(plan, tuple(self.snapshots), self.config.window, message)
 
     # What came of it
 
@@ -160,20 +198,9 @@ class Balancer:
         )
 
 
-def _asked_for(batch: Batch) -> str:
-    """Say who asked for a plan: somebody, or pins that are not kept yet."""
-    here = batch.following.placement
-    pins = {
-        f"{name} to worker {query.pin}"
-        for name, query in batch.registry.queries.items()
-        if query.pin is not None and here.get(name) != query.pin
-    }
-    return f"pins {listed(pins)}" if pins else "asked for by hand"
-
-
-def _with(decision: Decision, code: str, subject: str, message: str) -> Decision:
-    told = Verdict(code, subject, message)
-    return replace(decision, verdicts=(*decision.verdicts, told))
+def _with(decision: Decision, code: str, subject: str, *messages: str) -> Decision:
+    told = (Verdict(code, subject, message) for message in messages)
+    return replace(decision, verdicts=(*decision.verdicts, *told))
 
 
 def _with_arrivals(decision: Decision, arrived: Mapping[str, int]) -> Decision:

@@ -17,8 +17,7 @@ class Batch:
     following    holds after it as things stand, arrivals placed: what a controller may change
     registry     what is hosted after it
     drain        the workers that are to be drained from now on
-    asked        a plan that someone asked for, pins included; it goes before a controller's
-    refused      why a plan that someone asked for is not followed
+    asked        a plan that someone asked for; it goes before a controller's
     """
 
     number: int
@@ -31,8 +30,10 @@ class Batch:
     following: Plan
     drain: frozenset[int]
     asked: Plan | None = None
-    refused: str | None = None
 
 
 Controller = Callable[[Batch], Plan | None]
 """Called at every border; may return a plan to follow."""
+
+Record = Callable[[Batch, Plan | None, tuple[str, ...]], None]
+"""Told at every border which plan is followed from it on, if any, and why others are not."""

@@ -17,7 +17,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan, moves_state
 from evenflow.spark import border, cleaning
 from evenflow.spark.asks import Ask, Asks, Drain, Subscribe, Upcoming
-from evenflow.spark.batch import Batch, Controller
+from evenflow.spark.batch import Batch, Controller, Record
 from evenflow.spark.bundle import Bundle, Ref, pack
 from evenflow.spark.crash import crash_point
 from evenflow.spark.ledger import Entry, Ledger, Subscribing
@@ -39,10 +39,11 @@ class Driver:
         workers: int,
         controller: Controller | None = None,
         arrive: border.Arrive = border.fewest,
+        record: Record | None = None,
     ) -> None:
         self.store = store
         self.workers = workers
-        self.controller, self.arrive = controller, arrive
+        self.controller, self.arrive, self.record = controller, arrive, record
         self.ledger = Ledger(store)
         self.history: deque[Batch] = deque(maxlen=_HISTORY)
         self.refused: deque[str] = deque(maxlen=_HISTORY)
@@ -56,6 +57,7 @@ class Driver:
         self._tried: tuple[Upcoming, Ask, Upcoming] | None = None
         self._plan: Plan | None = None
         self._drain: frozenset[int] | None = None  # asked for and not yet so
+        self._unfit: list[str] = []  # why plans are not followed from the border at hand
         self._ended = time.time()
 
     # Opening
@@ -227,14 +229,14 @@ class Driver:
         drain = plan.drained if self._drain is None else self._drain
         self._upcoming = None
         wanted, self._plan = self._plan, None
-        given, refused = self._complete(border.with_pins(wanted, plan, registry), plan, registry)
+        given = None if wanted is None else self._complete(wanted, plan, registry)
         now = time.time()
         done = Batch(
             entry.batch, now, now - self._ended, reports, dict(entry.watermarks),
-            registry, self.ledger.plan(entry.plan), plan, drain, given, refused,
+            registry, self.ledger.plan(entry.plan), plan, drain, given,
         )  # fmt: skip
         self._ended = now
-        decided = None if self.controller is None else self.controller(done)
+        following = self._followed(done)
         number = entry.plan if entry.next_plan is None else entry.next_plan
         if registry.version != before.version:
             number += 1
@@ -244,7 +246,6 @@ class Driver:
         asked = border.Asked(
             registry, number, None, coming.subscribing, entry.rollback, self._asks.end
         )
-        following = given or self._complete(decided, plan, registry)[0]
         if drain == (following or plan).drained:
             self._drain = None
         if following is None:
@@ -261,14 +262,29 @@ class Driver:
             if query.uid not in hosted:
                 self.ledger.write_past(query)
 
-    def _complete(
-        self, wanted: Plan | None, plan: Plan, registry: Registry
-    ) -> tuple[Plan | None, str | None]:
+    def _followed(self, done: Batch) -> Plan | None:
+        """Return the plan that holds after a batch, if it is another: asked for, or decided.
+
+        Pins hold whatever becomes of it.
+        """
+        plan, registry = done.following, done.registry
+        decided = None if self.controller is None else self.controller(done)
+        following = done.asked or self._complete(decided, plan, registry)
+        if following is None and decided is not None:
+            following = self._complete(None, plan, registry)
+        if self.record is not None:
+            self.record(done, following, tuple(self._unfit))
+        self.refused.extend(self._unfit)
+        self._unfit = []
+        return following
+
+    def _complete(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
         """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
-        if wanted is None:
-            return None, None
+        pinned = border.with_pins(wanted, plan, registry)
+        if pinned is None:
+            return None
         try:
-            return border.complete(wanted, plan, registry), None
+            return border.complete(pinned, plan, registry)
         except InputError as error:
-            self.refused.append(str(error))
-            return None, str(error)
+            self._unfit.append(str(error))
+            return None

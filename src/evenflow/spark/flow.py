@@ -131,7 +131,7 @@ class Flow(declaring.Declares):
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         balancer = Balancer(balancing or Balancing.off(), controller)
-        driver = Driver(self._store, self._plan.workers, balancer, balancer.arrive)
+        driver = Driver(self._store, self._plan.workers, balancer, balancer.arrive, balancer.record)
         try:
             self._open(driver)
             balancer.open(self._store, driver.head().batch)

@@ -1,7 +1,7 @@
 """One controller for keys, queries and workers: what was observed in, a decision out. Pure."""
 
 from evenflow.planning.joint.arrival import arrive, mean_loads, stream_rates
-from evenflow.planning.joint.asked import asked
+from evenflow.planning.joint.asked import asked, without_plan
 from evenflow.planning.joint.config import Balancing
 from evenflow.planning.joint.decide import decide
 from evenflow.planning.joint.judge import measured, outcome
@@ -30,4 +30,5 @@ __all__ = [
     "still_valid",
     "stream_rates",
     "whatif",
+    "without_plan",
 ]

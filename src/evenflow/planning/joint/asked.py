@@ -1,6 +1,7 @@
 """A plan that someone asked for: judged and recorded like those of the planners."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from evenflow.model import Decision, Plan, Snapshot, moves
 from evenflow.planning.joint.arrival import stream_rates
@@ -26,4 +27,19 @@ def asked(plan: Plan, snapshots: Sequence[Snapshot], window: int, message: str) 
         plan=plan,
         moves=moves(following, plan),
         moved_bytes=moved_bytes(following, plan, last_known(seen)),
+    )
+
+
+def without_plan(decision: Decision) -> Decision:
+    """Return a decision whose plan is not followed after all, if it has one."""
+    if decision.plan is None:
+        return decision
+    return replace(
+        decision,
+        reason="refused",
+        predicted=None,
+        plan=None,
+        target=None,
+        moves=(),
+        moved_bytes=0.0,
     )
