@@ -15,7 +15,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Algorithm = Annotated[
     list[str] | None,
     typer.Option(
-        help="A planner by name, or LEVEL=NAME with the levels keys, queries, operators; "
+        help="A planner by name, or LEVEL=NAME with the levels keys, queries, operators, repair; "
         "`off`: none. May be given several times."
     ),
 ]
@@ -97,21 +97,21 @@ def settings(algorithms: list[str], **options: Any) -> "Balancing":
     """Turn `--algorithm` into settings; refuse names that no level has, or several."""
     from evenflow.errors import InputError
     from evenflow.planning.joint import Balancing
-    from evenflow.planning.joint.config import CHOICES, OFF
+    from evenflow.planning.joint.config import CHOICES, LEVELS, OFF
 
     chosen: dict[str, Any] = {}
     for text in algorithms:
         level, _, name = text.rpartition("=")
-        levels = [one for one in ("keys", "queries", "operators") if name in CHOICES[one]]
+        levels = [one for one in LEVELS if name in CHOICES[one]]
         if name == OFF and not level:
-            chosen |= dict.fromkeys(("keys", "queries", "operators"), OFF)
+            chosen |= dict.fromkeys(LEVELS, OFF)
         elif level in levels or (not level and len(levels) == 1):
             chosen[level or levels[0]] = name
         elif not level and levels:
             ways = " or ".join(f"{one}={name}" for one in levels)
             raise InputError(f"--algorithm {name} could mean several levels; write {ways}")
         else:
-            known = {one: ", ".join(CHOICES[one]) for one in ("keys", "queries", "operators")}
+            known = {one: ", ".join(CHOICES[one]) for one in LEVELS}
             raise InputError(
                 f"--algorithm: unknown {text!r}; "
                 + "; ".join(f"{one}: {names}" for one, names in known.items())
@@ -145,7 +145,9 @@ def _moved(decisions: "Sequence[Decision]") -> dict[str, float]:
 
 
 def _algorithms(config: "Balancing") -> dict[str, str]:
-    return {"keys": config.keys, "queries": config.queries, "operators": config.operators}
+    from evenflow.planning.joint.config import LEVELS
+
+    return {level: getattr(config, level) for level in LEVELS}
 
 
 def _decision(decision: "Decision") -> dict[str, Any]:

@@ -17,8 +17,10 @@ from evenflow.planning.joint import (
     adopt,
     arrive,
     asked,
+    considered,
     decide,
     global_plan,
+    is_due,
     mean_loads,
     outcome,
     remembered,
@@ -34,7 +36,6 @@ from evenflow.store import Store
 
 KEPT = 256  # batches held in memory; the history on disk has more
 WAITED = 64  # batches at most after which it can be told what a decision brought
-IDLE = ("balanced", "no_load", "off")  # reasons that say nothing a stale plan could hide
 
 
 class Balancer:
@@ -141,9 +142,7 @@ class Balancer:
 
     def _beside(self, quiet: Decision, snapshots: tuple[Snapshot, ...]) -> Decision:
         """Judge what the thread has planned meanwhile, and let it plan anew if there is cause."""
-        if self.config.repair == "off" or self.controller is not None:
-            return quiet
-        if self._slow is None and self._is_worth_planning(snapshots[-1]):
+        if self._slow is None and is_due(self._planned, snapshots[-1], self.config):
             self._planned = snapshots[-1]
             self._slow = self._thread.submit(global_plan, snapshots, self.config)
         if self._slow is None or not self._slow.done():
@@ -154,21 +153,7 @@ class Balancer:
             why = f"{type(failed).__name__}: {failed}"
             return _with(quiet, "planner_failed", self.config.repair, why)
         adopted = adopt(done.result(), snapshots, tuple(self.decisions), self.config)
-        if adopted.plan is not None:
-            return adopted
-        told = replace(quiet, message=f"{quiet.message}; {adopted.message}")
-        if quiet.trigger != "none" or quiet.reason not in IDLE:
-            return told
-        return replace(told, trigger=adopted.trigger, reason=adopted.reason)
-
-    def _is_worth_planning(self, last: Snapshot) -> bool:
-        """Tell whether what is hosted has changed, or moved, or a while has passed."""
-        before = self._planned
-        return (
-            before is None
-            or last.batch >= before.batch + self.config.cooldown
-            or not same_plan(before.following, last.following)
-        )
+        return considered(quiet, adopted)
 
     # What came of it
 

@@ -54,6 +54,19 @@ def test_feldera_6187_slow_drift_is_acted_on(noise: float, within: int, worst: f
     assert max(found) <= worst, history(flow)
 
 
+def test_feldera_6187_slow_drift_of_whole_queries_is_acted_on() -> None:
+    """They burst, so they are averaged over the window: half of it is how late a drift is seen."""
+
+    def growing(batch: int) -> float:
+        return 0.01 * (1 + 0.01 * max(batch - 5, 0))
+
+    flow = whole_flow([growing, 0.01, 0.01, 0.01] * 100, [0, 1, 2, 3] * 100, 4)
+    found = run(flow, 60)
+    broken = next(at for at, value in enumerate(found) if value > BOUND)
+    assert plans(flow)[0].batch - broken <= Balancing().window // 2, history(flow)
+    assert max(found) <= 1.15, history(flow)
+
+
 def test_feldera_6985_one_hot_worker_is_not_hidden_by_many_even_ones() -> None:
     """The mean over 64 workers hardly changes; the busiest one decides how long a batch takes."""
     places = [at % 64 for at in range(256)] + [5, 5, 5]
@@ -106,3 +119,17 @@ def test_a_worker_that_stalls_for_one_batch_is_used_again_and_nothing_moves() ->
     assert len(plans(flow)) == 1, history(flow)
     nothing_returns(flow, Balancing().cooldown)
     assert flow.true_loads().min() > 0
+
+
+@pytest.mark.parametrize("period", [2, 3, 4])
+def test_a_worker_that_is_idle_again_and_again_is_no_reason_to_wait(period: int) -> None:
+    """A stream with rows in every other batch is not held up, it is like that."""
+
+    def pulsing(batch: int) -> float:
+        return 0.2 if batch % period == 0 else 0.0
+
+    flow = whole_flow([0.5, 0.5, 0.5, pulsing], [0, 0, 0, 1], 2)
+    run(flow, 12)
+    assert plans(flow), history(flow)
+    assert plans(flow)[0].batch <= 5
+    assert np.bincount(list(flow.plan.placement.values())[:3]).max() == 2

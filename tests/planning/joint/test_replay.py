@@ -94,3 +94,39 @@ def test_questions_about_nothing_are_refused() -> None:
         replay([], Balancing())
     with pytest.raises(InputError, match="nothing was recorded"):
         whatif([], Change(add=1), Balancing())
+
+
+@pytest.fixture(scope="module")
+def crossed() -> SyntheticFlow:
+    """Nearly every worker reads every stream, though each could read three of twelve."""
+    places = np.random.default_rng(1).permutation(96) % 4
+    queries = {
+        f"q{at}": Demand(lambda batch: np.array([0.1]), streams=(f"s{at % 12}",), state=1.0)
+        for at in range(96)
+    }
+    flow = SyntheticFlow(queries, Plan(4, {f"q{at}": int(w) for at, w in enumerate(places)}))
+    run(flow, 10, Balancing.off())
+    return flow
+
+
+@pytest.mark.parametrize("repair", ["repair", "mms"])
+def test_a_replay_plans_source_traffic_as_the_runtime_does(
+    crossed: SyntheticFlow, repair: str
+) -> None:
+    found = replay(crossed.snapshots, Balancing(repair=repair))
+    (made,) = [decision for decision in found.decisions if decision.plan is not None]
+    assert (made.trigger, made.batch) == ("traffic", 1)  # planned beside one batch
+    assert found.replayed[0].shipped_bytes == 45_000.0
+    assert found.replayed[-1].shipped_bytes == 12_000.0
+    assert found.replayed[-1].imbalance == pytest.approx(1.0)
+    refused = [one for one in found.decisions if one.trigger == "traffic" and one.plan is None]
+    assert {one.reason for one in refused} == {"gain_too_small"}
+
+
+def test_what_if_source_traffic_is_planned_for_fewer_workers(crossed: SyntheticFlow) -> None:
+    change = Change(drop=frozenset({3}))
+    plain = whatif(crossed.snapshots, change, Balancing())
+    lighter = whatif(crossed.snapshots, change, Balancing(repair="repair"))
+    assert lighter.after.shipped_bytes < plain.after.shipped_bytes / 2
+    assert lighter.plan.active == (0, 1, 2)
+    assert lighter.after.imbalance <= 1.08

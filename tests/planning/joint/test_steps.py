@@ -269,6 +269,24 @@ def test_the_outcome_is_measured_under_the_plan() -> None:
     assert (found.pause_seconds, found.duration_seconds) == (0.0, 1.0)
 
 
+def test_the_outcome_is_told_though_other_keys_moved_before_there_was_work() -> None:
+    flow = zipf_flow(1000, 0.85, workers=4)
+    run(flow, 6)
+    decision = plans(flow)[0]
+    assert decision.plan is not None
+    seen = [snapshot for snapshot in flow.snapshots if snapshot.batch <= decision.batch + 1]
+    later = hash_keys(np.arange(5000, 5002))
+    table = decision.plan.tables["counts"]
+    more = RoutingTable.of(np.concatenate([table.hashes, later]), [*table.owners, 0, 1])
+    after = replace(
+        flow.snapshots[-1], plan=replace(decision.plan, tables={"counts": more}), batch=9
+    )
+    assert outcome(decision, seen) is None
+    assert outcome(decision, [*seen, after]) is not None
+    back = replace(after, plan=replace(decision.plan, tables={"counts": RoutingTable()}))
+    assert outcome(decision, [*seen, back]) is None, "its keys are elsewhere again"
+
+
 def test_planning_twice_changes_nothing() -> None:
     flow = zipf_flow(1000, 0.85, workers=4)
     run(flow, 6)

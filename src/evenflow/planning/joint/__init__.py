@@ -8,7 +8,7 @@ from evenflow.planning.joint.judge import measured, outcome
 from evenflow.planning.joint.projection import same_plan
 from evenflow.planning.joint.recent import remembered
 from evenflow.planning.joint.replay import Replay, replay
-from evenflow.planning.joint.slow import adopt, global_plan, still_valid
+from evenflow.planning.joint.slow import adopt, considered, global_plan, is_due, still_valid
 from evenflow.planning.joint.whatif import Answer, Change, whatif
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "adopt",
     "arrive",
     "asked",
+    "considered",
     "decide",
     "global_plan",
+    "is_due",
     "mean_loads",
     "measured",
     "outcome",

@@ -7,15 +7,16 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
 from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
-from evenflow.planning.queries import ONLINE
+from evenflow.planning.queries import OFFLINE, ONLINE
 
 OFF = "off"
+LEVELS = ("keys", "queries", "operators", "repair")
 CHOICES = {
     # Splitting keys needs a merge of results, which a routing table cannot say.
     "keys": (*(name for name in KEY_ALGORITHMS if name != "pkg"), OFF),
     "queries": (*ONLINE, OFF),
     "operators": (*OPERATOR_ALGORITHMS, OFF),
-    "repair": ("repair", "partition", OFF),
+    "repair": (*OFFLINE, OFF),
     "order": ("hot", "small"),
 }
 

@@ -21,7 +21,7 @@ from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes, same_plan
 from evenflow.planning.joint.promotion import outgrown, promoted
 from evenflow.planning.joint.recent import Item, last_known, recent_moves, remembered
-from evenflow.planning.joint.staging import refitted, stage
+from evenflow.planning.joint.staging import over_budget, refitted, stage
 from evenflow.planning.joint.whole import WholeStep, even_out, keep_apart
 
 QUIET = (
@@ -31,6 +31,7 @@ QUIET = (
     "moves_in_flight",
     "not_sure",
     "few_samples",
+    OFF,
     "balanced",
 )
 """Why nothing is done, what matters most first."""
@@ -200,6 +201,7 @@ def _keys(draft: Draft, forced: bool) -> None:
     """Plan keyed queries, the heaviest first, until the load is even."""
     view, config = draft.view, draft.view.config
     if config.keys == OFF:
+        draft.reasons |= {OFF} if draft.levels.keyed else set()
         return
     weight = {name: float(part.series.sum()) for name, part in draft.levels.keyed.items()}
     for name in sorted(weight, key=lambda name: (-weight[name], name)):
@@ -215,9 +217,10 @@ def _keys(draft: Draft, forced: bool) -> None:
 
 
 def _queries(draft: Draft, forced: bool) -> None:
-    if draft.view.config.operators == OFF:
-        return
     view = draft.view
+    if view.config.operators == OFF:
+        draft.reasons |= {OFF} if draft.levels.names else set()
+        return
     _take(draft, even_out(draft.levels, view.rates, view.left, view.config, forced))
 
 
@@ -250,6 +253,7 @@ def _closed(draft: Draft, before: Judgement) -> Decision:
     known = last_known(view.window)
     plan = stage(following, draft.plan, known, view.config)
     done = same_plan(plan, draft.plan)
+    moved = moved_bytes(following, plan, known)
     return Decision(
         last.batch,
         last.at,
@@ -261,8 +265,8 @@ def _closed(draft: Draft, before: Judgement) -> Decision:
         plan=plan,
         target=None if done else draft.plan,
         moves=moves(following, plan),
-        moved_bytes=moved_bytes(following, plan, known),
-        verdicts=verdicts,
+        moved_bytes=moved,
+        verdicts=(*verdicts, *over_budget(moved, view.config)),
     )
 
 

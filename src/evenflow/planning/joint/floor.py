@@ -42,7 +42,8 @@ class Floor:
 def lowest(cost: Floats, stays: Floats, slack: float) -> Floor:
     """Return the floor of items beside what stays on each worker.
 
-    Items of at most `slack` cannot raise it above 1 + slack, and are left out.
+    Items of at most `slack` cannot raise it above 1 + slack, and are left out, as are those too
+    light for plans to aim at.
 
     >>> lowest(np.array([0.75, 0.5, 0.05]), np.array([0.25, 0.45]), 0.1)
     Floor(load=1.0, item=0, number=1)
@@ -50,7 +51,7 @@ def lowest(cost: Floats, stays: Floats, slack: float) -> Floor:
     Floor(load=1.3, item=2, number=3)
     """
     floor = Floor(float(stays.max()))
-    coarse = np.flatnonzero(cost > slack)
+    coarse = np.flatnonzero(cost > max(slack, NEAR))
     if not len(coarse):
         return floor
     order = coarse[np.argsort(-cost[coarse], kind="stable")]
@@ -64,6 +65,6 @@ def lowest(cost: Floats, stays: Floats, slack: float) -> Floor:
     missing = number - below.sum(axis=1).astype(np.int64)
     load = nearest[np.arange(len(order)), missing - 1]
     worst = int(load.argmax())
-    if load[worst] <= floor.load:
+    if load[worst] <= floor.load * (1 + ROUNDING):
         return floor
     return Floor(float(load[worst]), int(order[worst]), worst + 1)

@@ -4,10 +4,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenflow.model import Decision, Judgement, Outcome, Plan, Snapshot, imbalance
-from evenflow.model.arrays import Floats
+from evenflow.model import (
+    EVERYWHERE,
+    Decision,
+    Judgement,
+    Move,
+    Outcome,
+    Plan,
+    Snapshot,
+    imbalance,
+)
+from evenflow.model.arrays import Floats, Workers
 from evenflow.planning.joint.levels import Levels
-from evenflow.planning.joint.projection import same_table, shipped_bytes
+from evenflow.planning.joint.projection import shipped_bytes
 from evenflow.planning.operators.statistics import mean_correlation, variance
 
 
@@ -72,12 +81,25 @@ def _follows(plan: Plan, decision: Decision) -> bool:
     wanted = decision.plan
     if wanted is None or plan.drained != wanted.drained:
         return False
-    moved = {move.query for move in decision.moves}
+    keys: dict[str, list[Move]] = {}
+    for move in decision.moves:
+        if move.key_hash is not None:
+            keys.setdefault(move.query, []).append(move)
+        elif _worker(plan, move.query) not in (move.after, None):
+            return False
     return all(
-        plan.placement.get(name) == wanted.placement.get(name)
-        and (
-            name not in plan.tables
-            or (name in wanted.tables and same_table(plan.tables[name], wanted.tables[name]))
-        )
-        for name in moved & (plan.placement.keys() | plan.tables.keys())
+        _worker(plan, name) is None
+        or (name in plan.tables and np.array_equal(*_owners(plan, name, moved)))
+        for name, moved in keys.items()
     )
+
+
+def _worker(plan: Plan, query: str) -> int | None:
+    """Return where a query is; None if it has left."""
+    return plan.placement.get(query, EVERYWHERE if query in plan.tables else None)
+
+
+def _owners(plan: Plan, query: str, moved: Sequence[Move]) -> tuple[Workers, Workers]:
+    """Return who has the keys that were moved, and who should."""
+    hashes = np.array([move.key_hash for move in moved], dtype=np.uint64)
+    return plan.route(query, hashes), np.array([move.after for move in moved], dtype=np.int32)

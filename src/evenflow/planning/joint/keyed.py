@@ -94,8 +94,7 @@ def plan_keys(
         return KeyStep("few_samples")
     if not forced and seen[-1].plan.drained != levels.plan.drained:
         return KeyStep("moves_in_flight")  # where the light keys are is not known yet
-    keyed = estimate_keys(seen, name, levels)
-    return _planned(keyed, left, config, forced)
+    return _planned(_estimated(levels, name, seen), left, config, forced)
 
 
 def staying(levels: Levels) -> Floats:
@@ -104,8 +103,16 @@ def staying(levels: Levels) -> Floats:
     for name, part in levels.keyed.items():
         seen = _told(levels, name)
         share = part.series.mean(axis=0)[levels.active]
-        load += estimate_keys(seen, name, levels).light if seen else share
+        load += _estimated(levels, name, seen).light if seen else share
     return load
+
+
+def _estimated(levels: Levels, name: str, seen: Sequence[Snapshot]) -> Keyed:
+    """Estimate the keys of a query once for all that ask."""
+    if name not in levels.estimates:
+        levels.estimates[name] = estimate_keys(seen, name, levels)
+    found: Keyed = levels.estimates[name]
+    return found
 
 
 def _told(levels: Levels, name: str) -> list[Snapshot]:

@@ -6,7 +6,9 @@ no change, and are averaged over the whole window. The uncertainty of both is ke
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +33,13 @@ class Part:
     error: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Levels:
     """The usable batches of a window under a plan.
 
     last            the last batch of the window, usable or not: what is hosted, and what is pinned
     names, samples  whole queries, and the load of each (row) in each batch (column)
+    estimates       what is known of the keys of each query, once it was asked for (`keyed`)
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -45,6 +48,7 @@ class Levels:
     names: tuple[str, ...]
     samples: Floats
     last: Snapshot
+    estimates: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, snapshots: Sequence[Snapshot], plan: Plan) -> "Levels":
@@ -63,24 +67,24 @@ class Levels:
         """The workers that are not drained."""
         return list(self.plan.active)
 
-    @property
+    @cached_property
     def whole(self) -> Floats:
         """Load of whole queries on every worker (column) in every batch (row)."""
         return _placed(self.plan, self.names, self.samples)
 
-    @property
+    @cached_property
     def shared(self) -> Floats:
         """Load of keyed queries on every worker in every batch."""
         nothing = np.zeros((len(self.snapshots), self.plan.workers))
         return sum((part.series for part in self.keyed.values()), nothing)
 
-    @property
+    @cached_property
     def total(self) -> Floats:
         """Load of every worker in every batch."""
         result: Floats = self.whole + self.shared
         return result
 
-    @property
+    @cached_property
     def means(self) -> Floats:
         """Mean load of every active worker."""
         if not self.snapshots:

@@ -133,6 +133,8 @@ def moved_bytes(before: Plan, after: Plan, snapshot: Snapshot) -> float:
                 total += float(query.state_bytes.sum())
         elif name in before.placement and name in after.tables:
             total += float(query.state_bytes.sum()) * (1 - 1 / len(after.active))
+        elif name in before.tables and name in after.placement:
+            total += float(query.state_bytes.sum() - query.state_bytes[after.placement[name]])
         elif name in before.tables and name in after.tables and query.keys is not None:
             keys = query.keys
             if before.drained == after.drained and same_table(

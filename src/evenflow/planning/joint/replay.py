@@ -1,7 +1,8 @@
 """Replay: the controller over recorded statistics, in a closed loop.
 
 What keys and queries needed is as recorded; where they run follows our own plans, with the delay
-that the runtime has: what is decided at the border of batch b holds from b + 2 on.
+that the runtime has: what is decided at the border of batch b holds from b + 2 on. Plans for source
+traffic are made beside one batch and judged at its end.
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from evenflow.planning.joint.decide import decide
 from evenflow.planning.joint.judge import measured
 from evenflow.planning.joint.projection import dealt
 from evenflow.planning.joint.recent import remembered
+from evenflow.planning.joint.slow import adopt, considered, global_plan, is_due
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,20 @@ def replay(snapshots: Sequence[Snapshot], config: Balancing, workers: int | None
     seen: list[Snapshot] = []
     decisions: list[Decision] = []
     replayed: list[Judgement] = []
+    planned: Snapshot | None = None
+    beside: Plan | None = None
     for recorded in snapshots:
         following = _hosting(following, recorded, seen, config)
         plan = _like(plan, following)
         drain = frozenset[int]() if other else recorded.drain
         seen = [*remembered(seen, config.window), placed(recorded, plan, following, drain)]
         replayed.append(measured(seen[-1:]))
-        decisions.append(decide(seen, decisions, config))
+        decision = decide(seen, decisions, config)
+        if decision.plan is None and beside is not None:
+            decision, beside = considered(decision, adopt(beside, seen, decisions, config)), None
+        if beside is None and decision.plan is None and is_due(planned, seen[-1], config):
+            planned, beside = seen[-1], global_plan(seen, config)
+        decisions.append(decision)
         plan, following = following, decisions[-1].plan or following
     original = tuple(measured([recorded]) for recorded in snapshots)
     return Replay(tuple(decisions), original, tuple(replayed))

@@ -25,7 +25,7 @@ from evenflow.planning.joint.judge import predicted
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes, same_plan
 from evenflow.planning.joint.recent import recent_moves, remembered
-from evenflow.planning.joint.staging import stage
+from evenflow.planning.joint.staging import over_budget, stage
 from evenflow.planning.operators.relabel import relabel
 from evenflow.planning.operators.snapshot import OperatorSnapshot
 from evenflow.planning.queries import NOWHERE, Fleet, Problem, plan_queries
@@ -33,6 +33,7 @@ from evenflow.planning.queries.cost import traffic
 
 TRIES = 8
 SIMILAR = 2.0
+IDLE = ("balanced", "no_load", OFF)  # reasons that give way to why traffic is left as it is
 
 
 def global_plan(snapshots: Sequence[Snapshot], config: Balancing) -> Plan:
@@ -112,6 +113,28 @@ def still_valid(plan: Plan, snapshot: Snapshot) -> bool:
     )
 
 
+def is_due(planned: Snapshot | None, last: Snapshot, config: Balancing) -> bool:
+    """Tell whether to plan again: what is hosted has changed, or moved, or a while has passed.
+
+    `planned` is what the last plan was made from.
+    """
+    return config.repair != OFF and (
+        planned is None
+        or last.batch >= planned.batch + config.cooldown
+        or not same_plan(planned.following, last.following)
+    )
+
+
+def considered(quiet: Decision, adopted: Decision) -> Decision:
+    """Return what is decided where nothing else was: a plan for traffic, or why not even that."""
+    if adopted.plan is not None:
+        return adopted
+    told = replace(quiet, message=f"{quiet.message}; {adopted.message}")
+    if quiet.trigger != "none" or quiet.reason not in IDLE:
+        return told
+    return replace(told, trigger=adopted.trigger, reason=adopted.reason)
+
+
 def adopt(
     plan: Plan, snapshots: Sequence[Snapshot], decisions: Sequence[Decision], config: Balancing
 ) -> Decision:
@@ -149,6 +172,7 @@ def adopt(
         return quiet("infeasible")
     step = stage(following, target, last, config)
     done = same_plan(step, target)
+    moved = moved_bytes(following, step, last)
     return Decision(
         last.batch,
         last.at,
@@ -160,5 +184,6 @@ def adopt(
         plan=step,
         target=None if done else target,
         moves=moves(following, step),
-        moved_bytes=moved_bytes(following, step, last),
+        moved_bytes=moved,
+        verdicts=over_budget(moved, config),
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evenflow.model import KeyStats, Move, Plan, RoutingTable, Snapshot, home, moves
+from evenflow.model import KeyStats, Move, Plan, RoutingTable, Snapshot, Verdict, home, moves
 from evenflow.planning.joint.config import Balancing
 
 Weights = tuple[float, float]  # load and state
@@ -35,6 +35,18 @@ def stage(following: Plan, target: Plan, snapshot: Snapshot, config: Balancing) 
         chosen.append(move)
         spent += weights[move][1]
     return between(following, target, chosen)
+
+
+def over_budget(bytes_: float, config: Balancing) -> tuple[Verdict, ...]:
+    """Say so if a step moves more state than asked for: some of it cannot be moved in parts."""
+    if config.budget_bytes is None or bytes_ <= config.budget_bytes:
+        return ()
+    message = (
+        f"this step moves {bytes_:,.0f} bytes, the budget is {config.budget_bytes:,.0f}: a query "
+        "or a key goes with all its state, a query that becomes keyed is spread at once, and "
+        "light keys follow the hash in the batch in which a worker goes or comes"
+    )
+    return (Verdict("over_budget", "plan", message),)
 
 
 def _rank(
@@ -85,9 +97,13 @@ def between(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
     """Return the plan in which only the chosen moves have been made."""
     drained = following.drained & target.drained
     whole = {move.query for move in chosen if move.key_hash is None}
+    waiting = following.placement.keys() & target.tables.keys() - whole
     placement = {
-        name: worker if name in whole else following.placement.get(name, worker)
-        for name, worker in target.placement.items()
+        **{
+            name: worker if name in whole else following.placement.get(name, worker)
+            for name, worker in target.placement.items()
+        },
+        **{name: following.placement[name] for name in sorted(waiting)},
     }
     keys: dict[str, list[int]] = {}
     for move in chosen:
@@ -98,6 +114,7 @@ def between(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
         if name in following.tables
         else table
         for name, table in target.tables.items()
+        if name not in waiting
     }
     return Plan(target.workers, placement, tables, drained)
 

@@ -9,12 +9,13 @@ from evenflow.errors import InputError
 from evenflow.model import Judgement, KeyStats, Move, Plan, QueryLoad, Snapshot, Verdict, moves
 from evenflow.model.arrays import Floats
 from evenflow.planning.joint.arrival import stream_rates
-from evenflow.planning.joint.config import Balancing
+from evenflow.planning.joint.config import OFF, Balancing
 from evenflow.planning.joint.decide import decide
 from evenflow.planning.joint.judge import predicted
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes
 from evenflow.planning.joint.recent import remembered
+from evenflow.planning.joint.slow import adopt, global_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,11 @@ def whatif(snapshots: Sequence[Snapshot], change: Change, config: Balancing) -> 
     )  # fmt: skip
     decision = decide(asked, (), bold)
     last = asked[-1]
+    if config.repair != OFF:
+        then = [*asked[:-1], replace(last, following=decision.plan or last.following)]
+        lighter = adopt(global_plan(then, bold), then, (), bold)
+        if lighter.plan is not None:
+            decision = replace(lighter, verdicts=(*decision.verdicts, *lighter.verdicts))
     plan = decision.plan or last.following
     after = decision.predicted or decision.before
     present = replace(last.following, placement=window[-1].following.placement)

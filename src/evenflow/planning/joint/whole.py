@@ -139,7 +139,7 @@ def _even(
     limit = (1 + config.aim) * before.mean()
     gain = float(np.maximum(before - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved = placement != whole.placement
-    if not moved.any() or not (forced or _pays(whole, moved, gain, before.mean(), config)):
+    if not moved.any() or not (forced or _pays(whole, placement, gain, traffic, config)):
         return replace(step, reason="cooldown" if back else step.reason)
     return replace(
         step,
@@ -155,19 +155,19 @@ def _apart(
 ) -> WholeStep:
     """Move queries apart whose bursts coincide, if that helps in batches not planned from."""
     step = WholeStep("gain_too_small", "bursts", before=_peak(loads), after=_peak(loads))
-    mean, half = float(loads.mean()), len(loads) // 2
+    half = len(loads) // 2
     gains = []
     for seen, unseen in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
         tried, _ = _planned(whole.part(seen), left, traffic, config)
         gains.append(loads[unseen].max(axis=1) - whole.part(unseen).workers(tried).max(axis=1))
     gain = np.concatenate(gains)
     sure = gain.mean() - config.confidence / 2 * gain.std() / np.sqrt(len(gain))
-    if sure < config.min_gain * mean:
+    if sure < config.min_gain * loads.mean():
         return step
     placement, back = _planned(whole, left, traffic, config)
     after, moved = whole.workers(placement), placement != whole.placement
     gained = float(loads.max(axis=1).mean() - after.max(axis=1).mean())
-    if not moved.any() or not _pays(whole, moved, gained, mean, config):
+    if not moved.any() or not _pays(whole, placement, gained, traffic, config):
         return replace(step, reason="cooldown" if back else step.reason)
     return replace(
         step,
@@ -178,9 +178,24 @@ def _apart(
     )
 
 
-def _pays(whole: Whole, moved: Bools, gain: float, mean: float, config: Balancing) -> bool:
-    price = config.move_seconds_per_mb * float(whole.state[moved].sum()) / 1e6
-    return gain >= config.min_gain * mean and gain * config.payback >= price
+def _pays(
+    whole: Whole, placement: Workers, gain: float, traffic: Traffic, config: Balancing
+) -> bool:
+    """Tell whether a placement is worth the state it moves and the streams it ships anew."""
+    before, after = whole.workers(whole.placement), whole.workers(placement)
+    mean, state = float(before.mean()), whole.state[placement != whole.placement].sum()
+    calmer = float((before**2).mean(axis=0).sum() - (after**2).mean(axis=0).sum()) / mean**2
+    workers = len(whole.active)
+    keyed = np.arange(workers, dtype=np.int32)
+    shipped, would = (
+        traffic.shipped(np.concatenate([places, keyed]), workers)
+        for places in (whole.placement, placement)
+    )
+    return (
+        gain >= config.min_gain * mean
+        and gain * config.payback >= config.move_seconds_per_mb * float(state) / 1e6
+        and calmer >= traffic.price * (would - shipped)
+    )
 
 
 def _planned(

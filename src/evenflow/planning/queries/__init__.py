@@ -9,11 +9,12 @@ from evenflow.planning.queries.problem import (
     Problem,
     recommended_absolute_slack,
 )
-from evenflow.planning.queries.registry import ALGORITHMS, ONLINE, plan_queries
+from evenflow.planning.queries.registry import ALGORITHMS, OFFLINE, ONLINE, plan_queries
 
 __all__ = [
     "ALGORITHMS",
     "NOWHERE",
+    "OFFLINE",
     "ONLINE",
     "Assessment",
     "Fleet",
