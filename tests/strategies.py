@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from evenflow.model import (
     Decision,
+    Handed,
     Judgement,
     KeyLoads,
     KeyStats,
@@ -103,6 +104,11 @@ def query_loads(draw: st.DrawFn, workers: int) -> QueryLoad:
     )
 
 
+_workers = st.integers(0, 3)
+_states = st.builds(Handed, names, _workers, _workers, st.integers(0, 2**40))
+handed = st.lists(_states, max_size=3).map(tuple)
+
+
 @st.composite
 def snapshots(draw: st.DrawFn, batch: int) -> Snapshot:
     workers = draw(st.integers(1, 4))
@@ -118,11 +124,11 @@ def snapshots(draw: st.DrawFn, batch: int) -> Snapshot:
         draw(st.dictionaries(names, query_loads(workers), max_size=4)),
         draw(st.dictionaries(names, numbers, max_size=3)),
         draw(numbers),
+        draw(handed),
     )
 
 
 judgements = st.builds(Judgement, *[finite] * 6)
-_workers = st.integers(0, 3)
 _moves = st.builds(Move, names, _workers, _workers, st.none() | hashes)
 _verdicts = st.builds(Verdict, names, names, st.text(max_size=9), st.none() | finite)
 
@@ -142,6 +148,7 @@ def decisions(batch: int) -> st.SearchStrategy[Decision]:
         st.lists(_moves, max_size=3).map(tuple),
         finite,
         st.lists(_verdicts, max_size=2).map(tuple),
+        st.dictionaries(names, st.integers(-1, 3), max_size=3),
     )
 
 
@@ -154,4 +161,5 @@ def outcomes(batch: int) -> st.SearchStrategy[Outcome]:
         st.integers(0, 2**40),
         finite,
         st.none() | finite,
+        handed,
     )

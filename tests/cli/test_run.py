@@ -15,7 +15,7 @@ from evenflow.cli.run import seconds_of
 from evenflow.cli.tally import Tally
 from evenflow.cli.view import panel, sentence
 from evenflow.errors import InputError
-from evenflow.model import Decision, Judgement, Plan, QueryLoad, Snapshot, moves
+from evenflow.model import Decision, Handed, Judgement, Plan, QueryLoad, Snapshot, moves
 from evenflow.spark.batch import Batch
 from evenflow.spark.bundle import Ref
 from evenflow.spark.progress import Progress
@@ -101,7 +101,8 @@ def test_a_tally_counts_each_batch_once() -> None:
     snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
     progress = {n: Progress(n, 20, 2.0) for n in range(4)}
     decided = [decision(0, Plan(2, {"q": 1})), decision(1, None)]
-    snapshots[1] = replace(snapshots[1], handed_bytes=700)
+    given = (Handed("q", 0, 1, 600), Handed("r", 1, 0, 100))
+    snapshots[1] = replace(snapshots[1], handed=given)
     for _ in range(2):
         tally.saw(progress, batches)
         # What the checkpoint recorded of an earlier run is not this one's.

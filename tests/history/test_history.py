@@ -16,6 +16,7 @@ from evenflow.errors import InputError
 from evenflow.history import History, read_history
 from evenflow.model import (
     Decision,
+    Handed,
     Judgement,
     KeyStats,
     Outcome,
@@ -136,15 +137,23 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     keys = KeyStats(name, np.zeros(1, np.int32), one, one, ("k",), many, one, one, one, many)
     plan = Plan(1, {}, {"q": RoutingTable.of(name, [0])})
     load = QueryLoad(("s",), many, many, one, one, one, keys)
-    outcome = Outcome(0, 2, Judgement(1.0, 1.0, 1.0), 7, 0.0, duration_seconds=1.5)
-    History(Store(str(tmp_path))).append(
-        Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}), [], [outcome]
-    )
-    for kind, newer in (("keys", ["fixed", "rows"]), ("outcomes", ["duration_seconds"])):
+    balance, handed = Judgement(1.0, 1.0, 1.0), (Handed("q", 0, 1, 7),)
+    outcome = Outcome(0, 2, balance, 7, 0.0, 1.5, handed)
+    decision = Decision(0, 0.0, "none", "balanced", "", balance, arrived={"q": 0})
+    snapshot = Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}, handed=handed)
+    History(Store(str(tmp_path))).append(snapshot, [decision], [outcome])
+    for kind, newer in (
+        ("keys", ["fixed", "rows"]),
+        ("batches", ["handed"]),
+        ("decisions", ["arrived"]),
+        ("outcomes", ["duration_seconds", "handed"]),
+    ):
         (path,) = (tmp_path / "history" / kind).iterdir()
         pq.write_table(pq.read_table(path).drop_columns(newer), path)
-    (found,), _, (brought,) = read_history(str(tmp_path))
-    assert brought == replace(outcome, duration_seconds=None)
+    (found,), (decided,), (brought,) = read_history(str(tmp_path))
+    assert brought == replace(outcome, duration_seconds=None, handed=())
+    assert decided == replace(decision, arrived={})
+    assert found.handed == ()
     assert found.queries["q"].keys is not None
     assert found.queries["q"].keys.rest_fixed.tolist() == [0.0]
     assert found.queries["q"].keys.rows[0] > 1000, "counts as known"

@@ -76,7 +76,9 @@ def test_what_moved_is_told_whatever_happens_meanwhile(tmp_path: Path, event: st
     assert decision.moved_bytes > 0
     _, _, (outcome,) = read_history(str(tmp_path))
     assert (outcome.decision, outcome.batch) == (3, 5)
-    assert outcome.handed_bytes > 0
+    moved = {(move.query, move.before, move.after) for move in decision.moves}
+    assert {(state.query, state.before, state.after) for state in outcome.handed} == moved
+    assert outcome.handed_bytes == sum(state.bytes for state in outcome.handed) > 0
     assert outcome.duration_seconds is not None
 
 

@@ -144,20 +144,26 @@ def _explain(made: dict[str, Any]) -> None:
     print_rows(("", *known), rows, numbers=range(1, 4))
     if made["measured"]:
         handed, pause = made["measured"]["handed_bytes"], made["measured"]["pause_seconds"]
-        lasted = made["measured"].get("duration_seconds")
+        lasted = made["measured"]["duration_seconds"]
         within = "" if lasted is None else f" {lasted:.2f} s after the decision"
         console.print(f"{_size(handed)} of state handed over{within}, batch {pause:+.2f} s longer")
     for verdict in made["verdicts"]:
         console.print(f"[yellow]{verdict['code']}[/]: {escape(verdict['message'])}")
     if made["moves"]:
-        listed = [
-            (move["query"], move["key"] or "whole query", f"{move['before']} -> {move['after']}")
-            for move in made["moves"]
-        ]
-        print_rows(("query", "key", "worker"), listed)
+        print_rows(("query", "key", "worker", "state"), _moved(made), numbers=(3,))
     rest = made["move_count"] - len(made["moves"])
     if rest > 0:
         console.print(f"and {rest:,} more moves")
+
+
+def _moved(made: dict[str, Any]) -> Iterable[tuple[str, ...]]:
+    """List the moves; state of keys that go the same way goes together, and is told once."""
+    ways = made["measured"]["handed"] if made["measured"] else ()
+    state = {(way["query"], way["before"], way["after"]): _size(way["bytes"]) for way in ways}
+    for move in made["moves"]:
+        way = move["query"], move["before"], move["after"]
+        workers = f"{move['before']} -> {move['after']}"
+        yield move["query"], move["key"] or "whole query", workers, state.pop(way, "")
 
 
 def _after(made: dict[str, Any]) -> tuple[Any, Any]:

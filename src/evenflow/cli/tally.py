@@ -66,7 +66,7 @@ class Tally:
                 self.loads[snapshot.batch] = snapshot.loads()[list(snapshot.plan.active)]
                 self.shipped[snapshot.batch] = shipped_bytes(snapshot)
                 self.in_turn[snapshot.batch] = round_robin_bytes(snapshot)
-                self.handed[snapshot.batch] = snapshot.handed_bytes
+                self.handed[snapshot.batch] = sum(state.bytes for state in snapshot.handed)
         for decision in decisions:
             if decision.batch in self.cpu:
                 self.last = decision

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from evenflow.model import (
     Decision,
+    Handed,
     Judgement,
     KeyStats,
     Move,
@@ -66,7 +67,7 @@ def snapshots_of(tables: Mapping[str, pa.Table], plans: Plans) -> list[Snapshot]
                 queries={} if statistics is None else _queries(statistics, stats, plan.workers),
                 shipped={} if traffic is None else _shipped(traffic, plan.workers),
                 worker_seconds=np.array(row["worker_seconds"], dtype=np.float64),
-                handed_bytes=row["handed_bytes"] or 0,
+                handed=_handed(row),
             )
         )
     return found
@@ -121,8 +122,14 @@ def decisions_of(rows: pa.Table, plans: Plans) -> list[Decision]:
 def outcomes_of(rows: pa.Table) -> list[Outcome]:
     """Read outcomes."""
     return [
-        Outcome(**{**row, "measured": Judgement(**row["measured"])}) for row in rows.to_pylist()
+        Outcome(**{**row, "measured": Judgement(**row["measured"]), "handed": _handed(row)})
+        for row in rows.to_pylist()
     ]
+
+
+def _handed(row: Mapping[str, Any]) -> tuple[Handed, ...]:
+    """Read what changed hands; older records do not tell."""
+    return tuple(Handed(**state) for state in row["handed"] or ())
 
 
 def _key_stats(rows: pa.Table) -> KeyStats:

@@ -68,7 +68,7 @@ def _batch(snapshot: Snapshot) -> dict[str, Any]:
         "following": plan_name(snapshot.following),
         "drain": sorted(snapshot.drain),
         "worker_seconds": snapshot.worker_seconds.tolist(),
-        "handed_bytes": snapshot.handed_bytes,
+        "handed": [asdict(state) for state in snapshot.handed],
     }
 
 
@@ -77,7 +77,7 @@ def _plan(name: str, plan: Plan) -> dict[str, Any]:
         "plan": name,
         "workers": plan.workers,
         "drained": sorted(plan.drained),
-        "placement": _placed(plan.placement),
+        "placement": _placed(dict(sorted(plan.placement.items()))),
         "tables": [
             {"query": query, "hashes": table.hashes, "owners": table.owners}
             for query, table in sorted(plan.tables.items())
@@ -86,7 +86,7 @@ def _plan(name: str, plan: Plan) -> dict[str, Any]:
 
 
 def _placed(workers: Mapping[str, int]) -> list[dict[str, Any]]:
-    return [{"query": query, "worker": worker} for query, worker in sorted(workers.items())]
+    return [{"query": query, "worker": worker} for query, worker in workers.items()]
 
 
 def _decision(decision: Decision) -> dict[str, Any]:

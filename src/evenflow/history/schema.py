@@ -23,6 +23,14 @@ _MOVE = pa.struct(
         ("key_hash", pa.uint64()),
     ]
 )
+_HANDED = pa.struct(
+    [
+        ("query", pa.string()),
+        ("before", pa.int32()),
+        ("after", pa.int32()),
+        ("bytes", pa.int64()),
+    ]
+)
 _VERDICT = pa.struct(
     [
         ("code", pa.string()),
@@ -51,7 +59,7 @@ SCHEMAS = {
             ("following", pa.string()),
             ("drain", pa.list_(pa.int32())),
             ("worker_seconds", pa.list_(pa.float64())),
-            ("handed_bytes", pa.int64()),
+            ("handed", pa.list_(_HANDED)),
         ]
     ),
     # One row for each batch, query and worker that has anything of it.
@@ -130,6 +138,7 @@ SCHEMAS = {
             ("handed_bytes", pa.int64()),
             ("pause_seconds", pa.float64()),
             ("duration_seconds", pa.float64()),
+            ("handed", pa.list_(_HANDED)),
         ]
     ),
 }

@@ -4,7 +4,16 @@ from evenflow.model.decision import Decision, Judgement, Outcome
 from evenflow.model.hashing import hash_keys, home, jump
 from evenflow.model.hot_keys import HotKey, hot_keys
 from evenflow.model.load import KeyLoads, LoadSeries
-from evenflow.model.plan import EVERYWHERE, Move, Plan, arrivals, moves, moves_state, on_fewest
+from evenflow.model.plan import (
+    EVERYWHERE,
+    Handed,
+    Move,
+    Plan,
+    arrivals,
+    moves,
+    moves_state,
+    on_fewest,
+)
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
 from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes
@@ -13,6 +22,7 @@ from evenflow.model.verdict import Verdict
 __all__ = [
     "EVERYWHERE",
     "Decision",
+    "Handed",
     "HotKey",
     "Judgement",
     "KeyLoads",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evenflow.model.plan import Move, Plan
+from evenflow.model.plan import Handed, Move, Plan
 from evenflow.model.verdict import Verdict
 
 
@@ -63,6 +63,8 @@ class Outcome:
     handed_bytes      state that really changed hands
     pause_seconds     how much longer the batch of the hand-over took than those before it
     duration_seconds  from the border of the decision until everything had moved; None: not known
+    handed            the same state by query and workers; all of it moves in one batch, so that
+                      pause and duration are those of every move
     """
 
     decision: int
@@ -71,3 +73,4 @@ class Outcome:
     handed_bytes: int
     pause_seconds: float
     duration_seconds: float | None = None
+    handed: tuple[Handed, ...] = ()

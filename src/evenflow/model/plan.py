@@ -49,6 +49,16 @@ class Move:
     key_hash: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """State of a query that one worker gave to another, of all keys that went that way."""
+
+    query: str
+    before: int
+    after: int
+    bytes: int
+
+
 def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
     """Return what must move, in a fixed order; detours between the two plans cancel out.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers, frozen
-from evenflow.model.plan import Plan
+from evenflow.model.plan import Handed, Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ class Snapshot:
     drain      the workers that are asked to be drained from now on (`plan.drained` are so now)
     shipped    stream -> bytes that each worker was sent
     worker_seconds  CPU seconds of each worker, all its work for the batch
-    handed_bytes    state that workers gave away at its end
+    handed     state that workers gave to others at its end
     idle       whether no query had work: a batch to take in what was asked, or to move state
     """
 
@@ -108,7 +108,7 @@ class Snapshot:
     queries: Mapping[str, QueryLoad] = field(default_factory=dict)
     shipped: Mapping[str, Floats] = field(default_factory=dict)
     worker_seconds: Floats = field(default_factory=lambda: np.zeros(0))
-    handed_bytes: int = 0
+    handed: tuple[Handed, ...] = ()
     idle: bool = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,8 @@
 """Decisions and their outcomes, as the service shows them. Pure functions of values."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from heapq import nlargest
 from itertools import islice
 
 from evenflow.model.decision import Decision, Judgement, Outcome
@@ -63,12 +65,14 @@ def _judgement(value: Judgement) -> views.Judgement:
 
 
 def _measured(outcome: Outcome) -> views.Measured:
+    largest = nlargest(SHOWN_MOVES, outcome.handed, key=lambda state: state.bytes)
     return views.Measured(
         batch=outcome.batch,
         judgement=_judgement(outcome.measured),
         handed_bytes=outcome.handed_bytes,
         pause_seconds=outcome.pause_seconds,
         duration_seconds=outcome.duration_seconds,
+        handed=[views.Handed(**asdict(state)) for state in largest],
     )
 
 

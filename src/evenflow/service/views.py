@@ -112,14 +112,24 @@ class Verdict(View):
     reachable: float | None
 
 
+class Handed(View):
+    """State of a query that went from one worker to another."""
+
+    query: str
+    before: int
+    after: int
+    bytes: int
+
+
 class Measured(View):
-    """What a decision brought."""
+    """What a decision brought; `handed` lists the first ways that state took, the largest first."""
 
     batch: int
     judgement: Judgement
     handed_bytes: float
     pause_seconds: float
     duration_seconds: float | None
+    handed: list[Handed]
 
 
 class Decision(View):

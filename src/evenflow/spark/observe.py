@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot
+from evenflow.model import Handed, KeyStats, Plan, QueryLoad, Snapshot
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
 from evenflow.spark.batch import Batch
 from evenflow.spark.border import promotable
@@ -172,9 +172,14 @@ def _still(memory: Memory, uids: tuple[str, ...]) -> dict[str, KeyStats]:
 
 def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     shipped: dict[str, Floats] = {}
-    seconds, handed = np.zeros(done.plan.workers), 0
+    names = {query.uid: query.name for query in done.registry.queries.values()}
+    seconds, handed = np.zeros(done.plan.workers), []
     for report in done.reports:
-        handed += sum(state.length for _, _, state in report.handoffs)
+        handed += [
+            Handed(names[uid], report.slot, slot, state.length)
+            for uid, slot, state in report.handoffs
+            if uid in names
+        ]
         seconds[report.slot] = report.cpu_seconds
         for stream, size in report.shipped.items():
             shipped.setdefault(stream, np.zeros(done.plan.workers))[report.slot] = size
@@ -188,7 +193,7 @@ def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
         queries=queries,
         shipped=dict(sorted(shipped.items())),
         worker_seconds=seconds,
-        handed_bytes=handed,
+        handed=tuple(handed),
     )
 
 

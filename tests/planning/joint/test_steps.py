@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.planning.joint.flows import history, plans, run, whole_flow, zipf_flow
 
-from evenflow.model import Move, Plan, RoutingTable, Snapshot, hash_keys, moves
+from evenflow.model import Handed, Move, Plan, RoutingTable, Snapshot, hash_keys, moves
 from evenflow.planning.joint import (
     Balancing,
     adopt,
@@ -260,12 +260,13 @@ def test_the_outcome_is_measured_under_the_plan() -> None:
     assert outcome(decision, flow.snapshots) is None
     run(flow, 4)
     handing = decision.batch + 1
-    flow.snapshots[handing] = replace(flow.snapshots[handing], handed_bytes=7)
+    given = (Handed("counts", 0, 1, 3), Handed("counts", 2, 1, 4))
+    flow.snapshots[handing] = replace(flow.snapshots[handing], handed=given)
     found = outcome(decision, flow.snapshots)
     assert found is not None
     assert decision.predicted is not None
     assert found.measured.imbalance == pytest.approx(decision.predicted.imbalance, rel=1e-3)
-    assert (found.decision, found.handed_bytes) == (decision.batch, 7)
+    assert (found.decision, found.handed_bytes, found.handed) == (decision.batch, 7, given)
     assert (found.pause_seconds, found.duration_seconds) == (0.0, 1.0)
 
 

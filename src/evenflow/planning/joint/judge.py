@@ -70,9 +70,10 @@ def outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcome | None
         decision.batch,
         under.batch,
         measured([under]),
-        handing.handed_bytes,
+        sum(state.bytes for state in handing.handed),
         pause,
         max(handing.at - decision.at, 0.0),
+        handing.handed,
     )
 
 

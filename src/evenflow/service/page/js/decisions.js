@@ -107,7 +107,13 @@ function pairs(one) {
 
 function moves(one) {
   const rest = one.move_count - one.moves.length;
-  const rows = one.moves.map((move) => el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, move.key ?? "whole query"), el("td", { class: "num" }, `${move.before} → ${move.after}`)));
-  const heads = ["Query", "Key", "Worker"].map((text, at) => el("th", { scope: "col", class: at === 2 ? "num" : "" }, text));
+  const state = new Map((one.measured?.handed ?? []).map((way) => [`${way.query} ${way.before} ${way.after}`, way.bytes]));
+  const rows = one.moves.map((move) => {
+    const way = `${move.query} ${move.before} ${move.after}`;
+    const size = state.has(way) ? bytes(state.get(way)) : "";
+    state.delete(way); // keys that go the same way go together: told once
+    return el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, move.key ?? "whole query"), el("td", { class: "num" }, `${move.before} → ${move.after}`), el("td", { class: "num" }, size));
+  });
+  const heads = ["Query", "Key", "Worker", "State"].map((text, at) => el("th", { scope: "col", class: at > 1 ? "num" : "" }, text));
   return el("div", { class: "moves", tabindex: "0", role: "region", "aria-label": "Moves" }, el("table", { class: "rows" }, el("caption", { class: "sr" }, "Moves"), el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)), rest > 0 ? el("p", { class: "sub" }, `and ${rest} more`) : "");
 }
