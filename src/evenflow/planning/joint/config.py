@@ -53,7 +53,7 @@ class Balancing:
     operators: str = "variance"
     repair: str = OFF
     max_imbalance: float = 0.08
-    hysteresis: float = 0.5
+    hysteresis: float = 0.75
     max_table: int = 3000
     window: int = 16
     samples: int = 3
