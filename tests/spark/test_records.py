@@ -160,6 +160,16 @@ def test_a_controller_of_its_own_and_a_pin_are_followed_at_one_border(tmp_path: 
     assert decision.message == f"asked for by a controller of its own; {pin}"
 
 
+def test_workers_are_drained_beside_a_controller_of_its_own(tmp_path: Path) -> None:
+    flow = Recorded(tmp_path, Balancing.off(), ("wide", "sums"))
+    flow.balancer.controller = lambda batch: None
+    flow.run(2)
+    flow.local.driver.ask_drain(1, drain=True)
+    flow.run(2)
+    (decision,) = flow.changes()
+    assert (decision.trigger, flow.plan().drained) == ("drain", frozenset({1}))
+
+
 def test_a_refused_plan_does_not_take_a_pin_with_it(tmp_path: Path) -> None:
     flow = Recorded(tmp_path, Balancing.off(), ("wide", "dear"))
     flow.run(1)

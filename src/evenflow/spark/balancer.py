@@ -83,7 +83,9 @@ class Balancer:
         if batch.asked is not None:
             return None
         if self.controller is not None:
-            return self.controller(batch)
+            plan = self.controller(batch)
+            self._made = self._decide(Balancing.off()) if plan is None else None
+            return plan if self._made is None else self._made.plan
         self._made = self._decide(self.config)
         if self._made.plan is None:
             self._made = self._beside(self._made, tuple(self.snapshots))
@@ -108,10 +110,14 @@ class Balancer:
 
     def _decision(self, batch: Batch, plan: Plan | None) -> Decision:
         """Return the decision that led to a plan: the planners', if it is theirs alone."""
-        made = self._made or self._decide(Balancing.off())
-        if plan is None or (made.plan is not None and same_plan(plan, made.plan)):
-            return made if plan is not None else without_plan(made)
+        made = self._made
+        if plan is None:
+            return without_plan(made or self._decide(Balancing.off()))
+        if made is not None and made.plan is not None and same_plan(plan, made.plan):
+            return made
         told = asked(plan, tuple(self.snapshots), self.config.window, self._asked_for(batch, plan))
+        if made is None:
+            return told
         if made.plan is None:
             return replace(told, verdicts=made.verdicts)
         return replace(
