@@ -131,3 +131,11 @@ def test_a_record_forgets_the_oldest() -> None:
     kept = [one.number for one in record.shown()]
     assert kept[-1] == 0  # the only change of plan outlives the many borders without one
     assert len(kept) < 100
+
+
+def test_a_record_counts_no_plan_again_that_it_has_forgotten() -> None:
+    record, world = Record(3, Metrics(lambda: None)), World()
+    made = tuple(decision(batch, plan=world.plan) for batch in range(250))
+    for _ in range(3):
+        record.add((), made, ())
+    assert record.plan_changes == 250

@@ -28,7 +28,7 @@ class Record:
         self._outcomes: dict[int, Outcome] = {}
         self._loads: dict[int, list[float]] = {}
         self._names: dict[tuple[str, int], str] = {}
-        self._last = -1
+        self._last = self._judged = -1
 
     def add(
         self,
@@ -39,7 +39,7 @@ class Record:
         """Take in what is new; return the points and the decisions that are new or known better."""
         points = [self._batch(found) for found in snapshots if found.batch > self._last]
         for made in decisions:
-            if made.batch not in self._made:
+            if made.batch > self._judged:
                 self._decided(made)
         for outcome in outcomes:
             if outcome.decision not in self._outcomes and outcome.decision in self._made:
@@ -70,6 +70,7 @@ class Record:
         return added
 
     def _decided(self, made: Decision) -> None:
+        self._judged = made.batch
         self._made[made.batch] = made
         if made.plan is not None:
             self.plan_changes += 1
