@@ -1,6 +1,7 @@
 """What live balancing brings on Spark: `python -m benchmarks.live [part ...]`.
 
-spread      largest over mean load of a keyed query: hash only, balanced, before and after a shift
+spread      largest over mean load of a keyed query: hash only, balanced, before and after a shift;
+            what moves cost; whether all results are those of Spark's batch SQL
 throughput  a keyed count whose rows cost time: hash only, balanced by the default bound and by half
             of it, two choices (PKG), ideal
 cpu         a keyed self-join bound by CPU, as many workers as cores: hash only and balanced

@@ -52,7 +52,7 @@ def cpu() -> Rows:
             row[f"{name}_turns"] = [rows / seconds for seconds in spent]
             row[name] = statistics.median(row[f"{name}_turns"])
             row[f"{name}_uneven"] = statistics.median(uneven(p.snapshots[skip:]) for p in played)
-        row["bound"] = statistics.median(verdicts(*played)[-1] for played in sides["balanced"])
+        row["bound"] = statistics.median(verdicts(played)[-1] for played in sides["balanced"])
         # Of neighbours in time, for the machine is faster at one time than at another.
         both = zip(row["balanced_turns"], row["hash_turns"], strict=True)
         row["gain"] = statistics.median(even / hashed for even, hashed in both)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from evenflow import Flow
-from evenflow.model import Decision, Snapshot, imbalance
+from evenflow import Flow, Run
+from evenflow.model import Snapshot, imbalance
 
 WORKERS = 8
 
@@ -19,10 +19,10 @@ def reading(spark: SparkSession, path: Path) -> DataFrame:
 
 
 class Played(NamedTuple):
-    """The snapshots of the batches that had rows, and what was decided."""
+    """The snapshots of the batches that had rows, and the run, which has ended."""
 
     snapshots: Sequence[Snapshot]
-    decisions: Sequence[Decision]
+    run: Run
 
 
 def play(
@@ -44,7 +44,7 @@ def play(
     if run.quarantined:
         raise RuntimeError(f"a query failed: {run.quarantined}")
     fed = [s for s in run.snapshots if any(q.rows_in.any() for q in s.queries.values())]
-    return Played(fed, run.decisions)
+    return Played(fed, run)
 
 
 def host(flow: Flow, sql: str, key: str) -> None:
@@ -56,10 +56,10 @@ def uneven(snapshots: Sequence[Snapshot]) -> float:
     return imbalance(np.sum([s.queries["q"].load for s in snapshots], axis=0))
 
 
-def verdicts(snapshots: Sequence[Snapshot], decisions: Sequence[Decision]) -> list[float]:
+def verdicts(played: Played) -> list[float]:
     """Give what the controller said at each border it cannot get below; 1.08 if it said nothing."""
     told = {
         d.batch: [v.reachable for v in d.verdicts if v.code == "heavy_key" and v.reachable]
-        for d in decisions
+        for d in played.run.decisions
     }
-    return [max([1.08, *told.get(s.batch, ())]) for s in snapshots]
+    return [max([1.08, *told.get(s.batch, ())]) for s in played.snapshots]
