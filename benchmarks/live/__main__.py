@@ -7,6 +7,8 @@ throughput  a keyed count whose rows cost time: hash only, balanced by the defau
 cpu         a keyed self-join bound by CPU, as many workers as cores: hash only and balanced
 bursts      40 whole queries that burst in and out of phase: balanced, largest load first, connected
 arrivals    5,000 queries of 200 types that come and go: bytes shipped against dealing them out
+
+Keys that begin with `goal` say whether the row meets what was asked for.
 """
 
 from benchmarks.common import main

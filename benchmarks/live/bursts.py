@@ -86,5 +86,7 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
     for side in sides.values():
         side["balanced_max_over_this"] = sides["balanced"]["max_load"] / side["max_load"]
         side["least_over_this"] = least / side["max_load"]
+        if side is not sides["balanced"]:
+            side["goal"] = side["balanced_max_over_this"] <= 0.75
         tell(side)
     return list(sides.values())

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.balancing import JOIN, folder
 from benchmarks.common import Rows, tell
-from benchmarks.live.playing import Played, host, play, uneven, verdicts
+from benchmarks.live.playing import GAIN, Played, host, play, uneven, verdicts
 from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing
@@ -57,6 +57,7 @@ def cpu() -> Rows:
         both = zip(row["balanced_turns"], row["hash_turns"], strict=True)
         row["gain"] = statistics.median(even / hashed for even, hashed in both)
         row["gain_of_uneven"] = row["gain"] / row["hash_uneven"]
+        row["goal_gain"] = row["gain_of_uneven"] >= GAIN
         tell(row)
         found.append(row)
     spark.stop()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from benchmarks.balancing import folder
 from benchmarks.common import Rows, tell
-from benchmarks.live.playing import WORKERS, host, play, uneven
+from benchmarks.live.playing import GAIN, WORKERS, host, play, uneven
 from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing
@@ -56,6 +56,8 @@ def throughput() -> Rows:
         row["strict_of_ideal"] = row["strict"] / row["ideal"]
         row["gain"] = row["balanced"] / row["hash"]
         row["gain_of_uneven"] = row["gain"] / row["hash_uneven"]
+        row["goal_ideal"] = row["balanced_of_ideal"] >= 0.95
+        row["goal_gain"] = row["gain_of_uneven"] >= GAIN
         tell(row)
         found.append(row)
     spark.stop()
