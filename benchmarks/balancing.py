@@ -63,6 +63,11 @@ class Timed(Balancer):
         self.spent.append(time.thread_time() - began)
         return plan
 
+    def record(self, batch: Batch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+        began = time.thread_time()
+        super().record(batch, plan, refused)
+        self.spent[-1] += time.thread_time() - began
+
 
 class Blind(Timed):
     """Does nothing at a border, which takes no time."""
@@ -73,6 +78,9 @@ class Blind(Timed):
     def __call__(self, batch: Batch) -> Plan | None:
         self.spent.append(0.0)
         return None
+
+    def record(self, batch: Batch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+        """Write nothing down."""
 
 
 def measuring() -> Rows:
