@@ -40,8 +40,8 @@ def spread() -> Rows:
             "local[2,4]",
             [
                 ("count", COUNT, 100_000, 10 * SECOND, 0.0, same_windows),
-                ("near_join", NEAR_JOIN, 40_000, 40 * SECOND, 0.0, same_pairs),
-                ("join", JOIN, 40_000, 40 * SECOND, 0.0, same_pairs),
+                ("near_join", NEAR_JOIN, 40_000, 40 * SECOND, 0.0, _within(SECOND // 50)),
+                ("join", JOIN, 40_000, 40 * SECOND, 0.0, _within(20 * SECOND)),
             ],
         ),
     ):
@@ -57,6 +57,10 @@ def spread() -> Rows:
                     found.append(row)
         spark.stop()
     return found
+
+
+def _within(reach_us: int) -> Answer:
+    return partial(same_pairs, reach_us=reach_us)
 
 
 def _shifting(skew: float, keys: int, rows: int, span: int) -> Iterator[pa.Table]:
