@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.harness import BEGIN_US, SECOND, Play, batch_rows, rows_of, write_batches
+from tests.spark.harness import Play, batch_rows, rows_of, write_batches, zipf_batches
 
 import evenflow
 from evenflow.history import read_history
@@ -26,34 +26,6 @@ QUERIES = {
 }
 MANY = """SELECT window.start AS s, sum(qty) + {} AS n FROM trades
     GROUP BY window(ts, '2 seconds')"""
-
-
-def zipf_batches(batches: int, rows: int, keys: int, skew: float, shift: int) -> list[pa.Table]:
-    """Zipf symbols, a batch every second of event time; at `shift` other symbols become hot.
-
-    A symbol has its share of rows in every batch, to a row: the load is constant but for that.
-    """
-    rng = np.random.default_rng(7)
-    weights = np.cumsum(np.arange(1, keys + 1) ** -skew)
-    made = []
-    for at in range(batches):
-        each = (np.arange(rows) + rng.random()) / rows * weights[-1]
-        rank = rng.permutation(np.searchsorted(weights, each))
-        symbol = rank if at < shift else (rank * 7 + 11) % keys
-        times = BEGIN_US + at * SECOND + np.sort(rng.integers(0, SECOND, rows))
-        made.append(
-            pa.table(
-                {
-                    "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
-                    "symbol": pa.array(np.char.add("s", symbol.astype(str))),
-                    "venue": pa.array(rng.integers(0, 3, rows), pa.int32()),
-                    "price": pa.array(rng.random(rows)),
-                    "qty": pa.array(rng.integers(0, 9, rows)),
-                }
-            )
-        )
-    end = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
-    return [*made, made[-1].slice(0, 1).set_column(0, "ts", end)]
 
 
 def check(
