@@ -1,6 +1,8 @@
 """A program that tests start and kill: run over what is there, moving state on the way.
 
-Usage: python -m tests.spark.crashing FOLDER MASTER
+Usage: python -m tests.spark.crashing FOLDER MASTER [decided]
+
+What moves is as scripted here, or `decided` by the controller from what it observes.
 """
 
 import json
@@ -12,12 +14,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.harness import SCHEMAS, Play, rows_of, session
 
+import evenflow
 from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.planning.joint import Balancing
 
 WORKERS = 3
 MOVING = int(os.environ.get("EVENFLOW_MOVING", "8"))  # the last batch with moves
 SYMBOLS = hash_keys(pa.array(["a", "b", "c", "d", "e'", None], pa.string()))
-QUERIES = {
+Queries = dict[str, tuple[str, str | None, bool]]  # SQL, key, whether it is published
+QUERIES: Queries = {
     "dear": ("SELECT ts, symbol, price FROM trades WHERE price > 50", None, True),
     "sums": (
         """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
@@ -38,9 +43,10 @@ QUERIES = {
         False,
     ),
 }
-
-
-WINDOWED = ("sums", "derived")
+DECIDED: Queries = {  # hot symbols have many rows: a second's pairs would be very many
+    "sums": QUERIES["sums"],
+    "pairs": (QUERIES["pairs"][0].replace("8 SECONDS", "100 MILLISECONDS"), "symbol", False),
+}
 
 
 def plan_after(batch: int) -> Plan | None:
@@ -53,38 +59,46 @@ def plan_after(batch: int) -> Plan | None:
     return Plan(WORKERS, placement, {"sums": table, "pairs": table})
 
 
-def main(folder: Path, master: str) -> None:
-    play = Play(session(master), folder, WORKERS)
+def main(folder: Path, master: str, *, decided: bool) -> None:
+    queries = DECIDED if decided else QUERIES
+    play = Play(session(master), folder, WORKERS, watermark="0 seconds" if decided else "5 seconds")
     flow = play.flow()
-    for name, (sql, key, publish) in QUERIES.items():
+    for name, (sql, key, publish) in queries.items():
         flow.query(name, sql, key=key, publish=publish)
-    run = flow.start(available_now=True, controller=lambda batch: plan_after(batch.number))
+    run = start(flow, decided=decided)
     if os.environ.get("EVENFLOW_CRASH", "").startswith(("run.widened", "driver.asked")):
         run.submit("asked", "SELECT ts, venue FROM trades")  # a column that no query has needed
     run.await_termination()
     told = {
-        "found": {name: texts(run.results(name)) for name in QUERIES},
-        "expected": expected(play.spark, folder),
+        "found": {name: texts(run.results(name)) for name in queries},
+        "expected": expected(play.spark, folder, queries),
         "quarantined": sorted(run.quarantined),
         "hosted": sorted(run.queries),
+        "decided": [decision.reason for decision in run.decisions if decision.plan is not None],
     }
     (folder / "told.json").write_text(json.dumps(told))
+
+
+def start(flow: evenflow.Flow, *, decided: bool) -> evenflow.Run:
+    if decided:
+        return flow.start(available_now=True, balancing=Balancing(), emulated_cost=2e-4)
+    return flow.start(available_now=True, controller=lambda batch: plan_after(batch.number))
 
 
 def texts(frame: DataFrame) -> list[str]:
     return sorted(map(str, rows_of(frame).elements()))
 
 
-def expected(spark: SparkSession, folder: Path) -> dict[str, list[str]]:
+def expected(spark: SparkSession, folder: Path, queries: Queries) -> dict[str, list[str]]:
     """Give Spark's own answers over all rows at once, but for windows that are still open."""
     trades = spark.read.schema(SCHEMAS["trades"]).parquet(str(folder / "trades"))
     trades.createOrReplaceTempView("trades")
     found = {}
-    for name, (sql, _, publish) in QUERIES.items():
+    for name, (sql, _, publish) in queries.items():
         answer = spark.sql(sql)
         if publish:
             answer.createOrReplaceTempView(name)
-        if name in WINDOWED:  # the last row's windows stay open
+        if "window.start" in sql:  # the last row's windows stay open
             last = answer.agg({"s": "max"}).collect()[0][0]
             answer = answer.where(answer["s"] < last)
         found[name] = texts(answer)
@@ -92,4 +106,4 @@ def expected(spark: SparkSession, folder: Path) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], decided="decided" in sys.argv[3:])

@@ -96,6 +96,34 @@ def cut(rng: np.random.Generator, rows: pa.Table, batches: int) -> list[pa.Table
     return [rows.slice(begin, end - begin) for begin, end in zip(begins, ends, strict=True)]
 
 
+def zipf_batches(batches: int, rows: int, keys: int, skew: float, shift: int) -> list[pa.Table]:
+    """Zipf symbols, a batch every second of event time; every `shift` of them others are hot.
+
+    A symbol has its share of rows in every batch, to a row: the load is constant but for that.
+    """
+    rng = np.random.default_rng(7)
+    weights = np.cumsum(np.arange(1, keys + 1) ** -skew)
+    made = []
+    for at in range(batches):
+        each = (np.arange(rows) + rng.random()) / rows * weights[-1]
+        rank = rng.permutation(np.searchsorted(weights, each))
+        symbol = (rank * 7 ** (at // shift) + 11 * (at // shift)) % keys
+        times = BEGIN_US + at * SECOND + np.sort(rng.integers(0, SECOND, rows))
+        made.append(
+            pa.table(
+                {
+                    "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
+                    "symbol": pa.array(np.char.add("s", symbol.astype(str))),
+                    "venue": pa.array(rng.integers(0, 3, rows), pa.int32()),
+                    "price": pa.array(rng.random(rows)),
+                    "qty": pa.array(rng.integers(0, 9, rows)),
+                }
+            )
+        )
+    end = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
+    return [*made, made[-1].slice(0, 1).set_column(0, "ts", end)]
+
+
 def write_batches(folder: Path, batches: Iterable[pa.Table], first: int = 0) -> None:
     """One file a batch: Spark reads them one by one, oldest first."""
     folder.mkdir(parents=True, exist_ok=True)

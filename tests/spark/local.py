@@ -21,7 +21,7 @@ from evenflow.spark.programs import SqlRuntime
 from evenflow.spark.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.report import Report
 from evenflow.spark.router import route_source
-from evenflow.spark.submission import Submission
+from evenflow.spark.submission import Submission, subscriptions
 from evenflow.spark.worker import Process
 from evenflow.store import Store
 
@@ -116,6 +116,11 @@ class Local:
             count += 1
             assert count < 50, "the flow does not come to rest"
         return count
+
+    def subscribe(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Have subscriptions of a template begin at the next border."""
+        query = self.driver.upcoming()[0].queries[name]
+        self.driver.subscribe(name, subscriptions(query, rows), begin=True)
 
     def results(self, name: str) -> Counter[Any]:
         query = self.driver.ledger.registry(self.driver.head().registry).queries[name]

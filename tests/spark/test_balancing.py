@@ -1,5 +1,6 @@
 """Live balancing on Spark: hot keys are spread, workers come and go, and no row changes."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -9,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.harness import BEGIN_US, SECOND, Play, batch_rows, rows_of, write_batches
+from tests.spark.harness import Play, batch_rows, rows_of, write_batches, zipf_batches
 
 import evenflow
 from evenflow.history import read_history
 from evenflow.model import imbalance
 from evenflow.planning.joint import Balancing
+from evenflow.spark.bundle import read_part
 
 QUERIES = {
     "pairs": """SELECT a.symbol, a.ts AS t1, b.ts AS t2 FROM trades a JOIN trades b
@@ -22,38 +24,17 @@ QUERIES = {
     "counts": """SELECT window.start AS s, symbol, count(*) AS n FROM trades
         GROUP BY window(ts, '2 seconds'), symbol""",
 }
+MANY = """SELECT window.start AS s, sum(qty) + {} AS n FROM trades
+    GROUP BY window(ts, '2 seconds')"""
 
 
-def zipf_batches(batches: int, rows: int, keys: int, skew: float, shift: int) -> list[pa.Table]:
-    """Zipf symbols, a batch every second of event time; at `shift` other symbols become hot."""
-    rng = np.random.default_rng(7)
-    weights = np.arange(1, keys + 1) ** -skew
-    weights /= weights.sum()
-    made = []
-    for at in range(batches):
-        rank = rng.choice(keys, rows, p=weights)
-        symbol = rank if at < shift else (rank * 7 + 11) % keys
-        times = BEGIN_US + at * SECOND + np.sort(rng.integers(0, SECOND, rows))
-        made.append(
-            pa.table(
-                {
-                    "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
-                    "symbol": pa.array(np.char.add("s", symbol.astype(str))),
-                    "venue": pa.array(rng.integers(0, 3, rows), pa.int32()),
-                    "price": pa.array(rng.random(rows)),
-                    "qty": pa.array(rng.integers(0, 9, rows)),
-                }
-            )
-        )
-    end = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
-    return [*made, made[-1].slice(0, 1).set_column(0, "ts", end)]
-
-
-def check(spark: SparkSession, run: evenflow.Run, batches: list[pa.Table]) -> None:
+def check(
+    spark: SparkSession, run: evenflow.Run, batches: list[pa.Table], queries: dict[str, str]
+) -> None:
     rows = pa.concat_tables(batches)
-    for name, sql in QUERIES.items():
+    for name, sql in queries.items():
         expected = batch_rows(spark, sql, {"trades": rows})
-        if name == "counts":  # the last row's window stays open
+        if "window.start" in sql:  # the last row's window stays open
             last = max(row[0] for row in expected)
             expected = type(expected)({r: n for r, n in expected.items() if r[0] < last})
         assert rows_of(run.results(name)) == expected, name
@@ -70,19 +51,20 @@ def test_hot_keys_are_spread_and_after_a_shift_again(spark: SparkSession, tmp_pa
     # So few rows cost next to nothing: let them cost as much as many would.
     run = flow.start(available_now=True, balancing=Balancing(), emulated_cost=1e-4)
     run.await_termination()
-    check(spark, run, batches)
+    check(spark, run, batches, QUERIES)
 
-    def uneven(first: int, last: int) -> float:
+    def uneven(batch: int) -> float:
         """By rows, which is what the load is here, without the noise of measuring it."""
-        seen = [run.snapshots[at].queries[name] for at in range(first, last) for name in QUERIES]
-        return imbalance(np.sum([query.rows_in for query in seen], axis=0))
+        seen = run.snapshots[batch].queries
+        return imbalance(np.sum([seen[name].rows_in for name in QUERIES], axis=0))
 
-    hashed = uneven(0, 3)
-    assert hashed > 1.15, "hash alone is uneven here, else the test shows nothing"
-    for first, last in ((5, shift), (count - 3, count)):
-        # A batch is a sample of the keys: a few rows more or less on a worker.
-        assert uneven(first, last) < 1 + (hashed - 1) / 2
-    assert any(decision.reason == "keys" for decision in run.decisions)
+    assert min(map(uneven, range(3))) > 1.15, "hash alone is uneven here, else nothing is shown"
+    planned = [decision for decision in run.decisions if decision.plan is not None]
+    assert [decision.reason for decision in planned] == ["keys"] * 2, "a plan for each, then quiet"
+    for plan, begin, end in zip(planned, (0, shift), (shift, count), strict=True):
+        assert begin <= plan.batch <= begin + 3
+        reached = [uneven(batch) for batch in range(plan.batch + 2, end)]
+        assert max(reached) <= 1.08, [decision.message for decision in run.decisions]
     assert any(outcome.handed_bytes for outcome in run.outcomes)
     snapshots, decisions, outcomes = read_history(str(tmp_path / "checkpoint"))
     assert [s.batch for s in snapshots] == [s.batch for s in run.snapshots]
@@ -100,8 +82,9 @@ def test_four_to_six_to_three_workers_in_one_run(spark: SparkSession, tmp_path: 
     flow = play.flow()
     for name, sql in QUERIES.items():
         flow.query(name, sql, key="symbol")
-    for at in range(6):
-        flow.query(f"dear{at}", f"SELECT ts, qty FROM trades WHERE qty > {at}")
+    whole = {f"many{at}": MANY.format(at) for at in range(6)}
+    for name, sql in whole.items():
+        flow.query(name, sql)
     run = flow.start(trigger="0 seconds", balancing=Balancing())
     try:
         _after(run, lambda: len(run.batches) >= 4)
@@ -111,17 +94,39 @@ def test_four_to_six_to_three_workers_in_one_run(spark: SparkSession, tmp_path: 
         write_batches(tmp_path / "trades", batches[4:9], 4)
         _after(run, lambda: _rows(run) >= 9 * 400)
         assert list(run.plan.active) == [0, 1, 2, 3, 4, 5]
-        assert all(_loads(run)[4:6] > 0), "an added worker carries load"
+        _activated_at_once(run)
         for worker in (0, 2, 5):
             run.drain(worker)
-        write_batches(tmp_path / "trades", batches[9:], 9)
-        _after(run, lambda: _rows(run) > 16 * 400 and not run.restless)
+        write_batches(tmp_path / "trades", batches[9:13], 9)
+        _after(run, lambda: _rows(run) >= 13 * 400 and not run.restless)
         assert list(run.plan.active) == [1, 3, 4]
-        drained = [run.batches[-1].reports[worker] for worker in (0, 2, 5)]
-        assert all(not report.queries and not report.live for report in drained)
+        # Here windows are open and rows kept: who has none has handed them over.
+        assert {worker for worker in range(6) if _held(run, worker)} == {1, 3, 4}
+        begun = run.committed
+        write_batches(tmp_path / "trades", batches[13:], 13)
+        _after(run, lambda: _rows(run) > 16 * 400 and not run.restless)
+        later = [batch for batch in run.batches if batch.number >= begun]
+        busy = {report.slot for batch in later for report in batch.reports if not report.idle}
+        assert busy == {1, 3, 4}
     finally:
         run.stop()
-    check(spark, run, batches)
+    check(spark, run, batches, QUERIES | whole)
+
+
+def _activated_at_once(run: evenflow.Run) -> None:
+    """Assert that all workers have load two batches after a plan that activates some."""
+    activated = {d.batch: d.plan for d in run.decisions if d.reason == "activated" and d.plan}
+    assert activated
+    for batch, plan in activated.items():
+        under = next(s for s in run.snapshots if s.batch >= batch + 2 and not s.idle)
+        assert under.loads()[list(plan.active)].all(), f"not all of {plan.active} carry load"
+
+
+def _held(run: evenflow.Run, worker: int) -> set[str]:
+    """Return the queries of which a worker has state, by what the ledger says it has next."""
+    index = run._driver.head().states.get(worker)
+    tasks = {} if index is None else json.loads(read_part(run.checkpoint, index).to_pybytes())
+    return {uid for uid, (_, segments) in tasks.items() if segments}
 
 
 def _after(run: evenflow.Run, ready: Callable[[], bool], seconds: float = 120) -> None:
@@ -140,7 +145,3 @@ def _rows(run: evenflow.Run) -> int:
         for uid, stats in report.queries.items()
         if uid.startswith("counts@")
     )
-
-
-def _loads(run: evenflow.Run) -> np.ndarray:
-    return np.asarray(run.snapshots[-1].loads())

@@ -14,7 +14,14 @@ import pyarrow as pa
 import pytest
 from tests.spark.harness import cut, trades
 from tests.spark.local import Local
-from tests.spark.test_worker import NAMES, STREAMS, SUBMISSIONS, any_plan, last_row
+from tests.spark.test_worker import (
+    NAMES,
+    STREAMS,
+    SUBMISSIONS,
+    any_plan,
+    hosting_all,
+    last_row,
+)
 
 from evenflow.model import Plan
 from evenflow.spark import crash
@@ -62,7 +69,7 @@ def test_a_crash_at_each_step_changes_no_result(
 
     def play(folder: Path, *, crashing: bool) -> Local:
         armed[0] = crashing
-        local = Local(folder, STREAMS, SUBMISSIONS)
+        local = hosting_all(folder)
         for rows, plan in zip(batches, plans, strict=True):
             survive(local, rows, plan)
             armed[0] = crashing
@@ -152,13 +159,13 @@ def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
     left = [0]
 
     def maybe(name: str) -> None:
-        if left[0] and chance.random() < 0.12:
+        if left[0] and chance.random() < 0.15:
             left[0] -= 1
             raise Killed
 
     def play(folder: Path, crashes: int) -> Local:
         left[0] = crashes
-        local = Local(folder, STREAMS, SUBMISSIONS)
+        local = hosting_all(folder)
         for rows, plan in zip(batches, plans, strict=True):
             survive(local, rows, plan)
         assert not left[0], f"{left[0]} crashes never came"

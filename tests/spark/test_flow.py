@@ -172,21 +172,28 @@ def test_what_a_driver_left_that_died_at_its_first_offsets_is_in_nobodys_way(pla
 def test_queries_come_and_go_while_it_runs(play: Play) -> None:
     flow = play.flow()
     flow.query("dear", DEAR)
-    flow.template("limit", "SELECT ts, price FROM trades WHERE symbol = :symbol")
-    flow.subscribe("limit", {"subscription": "all a", "symbol": "a"})
+    templates = {"limit": None, "spread": "symbol"}
+    for name, key in templates.items():
+        flow.template(name, "SELECT ts, price FROM trades WHERE symbol = :symbol", key=key)
+        flow.subscribe(name, {"subscription": "all a", "symbol": "a"})
     run = flow.start(trigger="100 milliseconds")
+    hashes = hash_keys(pa.array(["a", "b"]))
     try:
         until(lambda: run.watermarks.get("trades") is not None, run)
         with pytest.raises(InputError, match="in use by another run"):
             play.flow().start()
         run.submit("cheap", "SELECT ts, symbol FROM trades WHERE price <= 50", key="symbol")
-        run.subscribe("limit", [{"subscription": "all b", "symbol": "b"}])
+        for name in templates:
+            run.subscribe(name, [{"subscription": "all b", "symbol": "b"}])
         run.submit("bad", "SELECT ts, CAST(symbol AS INT) AS x FROM trades", worker=1)
         run.cancel("dear")
         until(lambda: "cheap" in run.queries and "dear" not in run.queries, run)
-        table = RoutingTable.of(hash_keys(pa.array(["a", "b"])), [0, 0])
-        run.apply(Plan(2, {"limit": 1}, {"cheap": table}))
-        until(lambda: run.plan.placement["limit"] == 1 and len(run.plan.tables["cheap"]) == 2, run)
+        before = run.plan
+        other = 1 - before.placement["limit"]
+        table = RoutingTable.of(hashes, 1 - before.route("spread", hashes))
+        run.apply(Plan(2, {"limit": other}, {"cheap": table, "spread": table}))
+        until(lambda: run.plan.placement["limit"] == other, run)
+        assert (run.plan.route("spread", hashes) != before.route("spread", hashes)).all()
         more = trades(np.random.default_rng(2), 40)
         write_batches(play.folder / "trades", [more], first=1)
         until(lambda: run.results("cheap").count() > 0 and "bad" in run.quarantined, run)
@@ -195,12 +202,12 @@ def test_queries_come_and_go_while_it_runs(play: Play) -> None:
     rows = more.to_pylist()
     assert run.results("cheap").count() == sum(row["price"] <= 50 for row in rows)
     # "all a" was there from the first batch on, "all b" only for the second.
-    both = rows_of(run.results("limit").groupBy("subscription").count())
     first = trades(np.random.default_rng(1), 20).to_pylist()
-    assert both == {
-        ("all a", sum(row["symbol"] == "a" for row in (*first, *rows))): 1,
-        ("all b", sum(row["symbol"] == "b" for row in rows)): 1,
-    }
+    for name in templates:
+        assert rows_of(run.results(name).groupBy("subscription").count()) == {
+            ("all a", sum(row["symbol"] == "a" for row in (*first, *rows))): 1,
+            ("all b", sum(row["symbol"] == "b" for row in rows)): 1,
+        }, name
     assert "not a whole number" in run.quarantined["bad"]
     assert run.results("dear").count() == sum(row["price"] > 50 for row in first)
     with pytest.raises(InputError, match="no query 'nothing'; there are bad, cheap, dear, limit"):

@@ -70,7 +70,29 @@ SUBMISSIONS = [
         """SELECT window.start AS s, symbol, min(price) AS low
         FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
     ),
+    Submission(
+        "template",
+        "alarms",
+        """SELECT window.start AS s, symbol, count(*) AS n
+        FROM trades WHERE symbol = :symbol AND price > :limit
+        GROUP BY window(ts, '10 seconds'), symbol""",
+        ("symbol",),
+    ),
+    Submission(
+        "template",
+        "above",
+        """SELECT window.start AS s, count(*) AS n
+        FROM trades WHERE price > :limit GROUP BY window(ts, '10 seconds')""",
+    ),
 ]
+SUBSCRIBED = {
+    "alarms": [
+        {"subscription": f"{symbol}{limit}", "symbol": symbol, "limit": float(limit)}
+        for symbol in ("a", "b", "c", "d", "e'")
+        for limit in (5, 60)
+    ],
+    "above": [{"subscription": f"{limit}", "limit": float(limit)} for limit in (5, 60)],
+}
 NAMES = [submission.name for submission in SUBMISSIONS]
 KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
 SPARED = ("results", "spark")  # what users keep, and what Spark itself looks after
@@ -97,13 +119,25 @@ def any_plan(chance: random.Random, workers: int) -> Plan:
     return Plan(workers, placement, tables, drained)
 
 
+def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:
+    """Host all submissions, the templates with their subscriptions."""
+    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
+    queries = local.driver.upcoming()[0].queries
+    wanted = ((name, subscriptions(queries[name], rows)) for name, rows in SUBSCRIBED.items())
+    local.driver.begin(wanted)
+    return local
+
+
 def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) -> Local:
     """Run the batches: in peace without a seed, else with moves, lost attempts, new processes."""
     chance = None if seed is None else random.Random(seed)  # noqa: S311
-    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
-    for rows in [*batches, last_row()]:
+    local = hosting_all(folder, workers, chance)
+    for at, rows in enumerate([*batches, last_row()]):
         if chance is not None and chance.random() < 0.6:
             local.driver.ask_plan(any_plan(chance, workers))
+        if at == 1:  # in the midst of moves: one takes the symbol of another worker, one ends
+            local.subscribe("alarms", [{"subscription": "a5", "symbol": "b", "limit": 20.0}])
+            local.driver.subscribe("above", pa.table({"subscription": ["60"]}), begin=False)
         local.batch({"trades": rows})
     local.rest()
     assert local.driver.head().quarantined == {}
@@ -220,11 +254,10 @@ def test_late_rows_are_counted(tmp_path: Path) -> None:
 def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path) -> None:
     sql = "SELECT ts, symbol, price FROM trades WHERE symbol = :symbol AND price > :limit"
     local = Local(tmp_path, STREAMS, [Submission("template", "limit", sql, ("symbol",))])
-    query = local.driver.upcoming()[0].queries["limit"]
     wanted = [
         {"subscription": f"s{at}", "symbol": s, "limit": 10.0 * at} for at, s in enumerate("abcd")
     ]
-    local.driver.subscribe("limit", subscriptions(query, wanted), begin=True)
+    local.subscribe("limit", wanted)
     local.batch()
     rows = trades(np.random.default_rng(1), 200)
     local.batch({"trades": rows})
@@ -237,7 +270,7 @@ def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path)
     assert sorted(local.results("limit").elements()) == sorted(expected)
     # One takes another symbol, which lives on another worker; two end.
     again = {"subscription": "s0", "symbol": "d", "limit": 95.0}
-    local.driver.subscribe("limit", subscriptions(query, again), begin=True)
+    local.subscribe("limit", [again])
     gone = pa.table({"subscription": ["s1", "s2", "unknown"]})
     local.driver.subscribe("limit", gone, begin=False)
     local.batch()
@@ -263,8 +296,7 @@ def test_a_state_that_stays_the_same_is_written_once_and_used_by_all_processes(
     local = Local(tmp_path, STREAMS, [sums, limit, alone], workers=2)
     registry = local.driver.upcoming()[0]
     for name in ("limit", "alone"):
-        wanted = subscriptions(registry.queries[name], {"subscription": "s", "limit": 10.0})
-        local.driver.subscribe(name, wanted, begin=True)
+        local.subscribe(name, [{"subscription": "s", "limit": 10.0}])
     local.batch()
     rng = np.random.default_rng(1)
     both = list(local.processes)
@@ -312,7 +344,7 @@ def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
     """Arrow's own file system in memory takes the way that object stores take."""
     found = []
     for place in (tmp_path, "mock:///flow"):
-        local = Local(place, STREAMS, SUBMISSIONS, workers=2)
+        local = hosting_all(place, workers=2)
         chance = random.Random(4)  # noqa: S311
         for rows in [
             *cut(np.random.default_rng(4), trades(np.random.default_rng(4), 60), 4),
