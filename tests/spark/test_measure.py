@@ -324,7 +324,8 @@ def test_a_planner_on_the_side_that_fails_is_told_and_ends_nothing(
     told: list[str] = []
     for at in range(30):
         local.batch({"trades": rows.slice(at * 3, 3)})
-        balancer(local.driver.history[-1])
+        done = local.driver.history[-1]
+        balancer.record(done, balancer(done), ())
         told += [verdict.message for verdict in balancer.decisions[-1].verdicts]
         if told:
             break
