@@ -1,6 +1,6 @@
 """Commands that talk to a running service: look at it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -149,21 +149,33 @@ def _explain(made: dict[str, Any]) -> None:
         console.print(f"{_size(handed)} of state handed over{within}, batch {pause:+.2f} s longer")
     for verdict in made["verdicts"]:
         console.print(f"[yellow]{verdict['code']}[/]: {escape(verdict['message'])}")
-    if made["moves"]:
-        print_rows(("query", "key", "worker", "state"), _moved(made), numbers=(3,))
     rest = made["move_count"] - len(made["moves"])
+    moved = list(_moved(made, whole=rest == 0))
+    if moved:
+        print_rows(("query", "key", "worker", "state"), moved, numbers=(3,))
     if rest > 0:
         console.print(f"and {rest:,} more moves")
 
 
-def _moved(made: dict[str, Any]) -> Iterable[tuple[str, ...]]:
-    """List the moves; state of keys that go the same way goes together, and is told once."""
+def _moved(made: dict[str, Any], *, whole: bool) -> Iterator[tuple[str, ...]]:
+    """List the moves; state of keys that go the same way goes together, and is told once.
+
+    What is left of it, if all moves are listed (`whole`), went by the hash: light keys of a worker
+    that goes or comes.
+    """
     ways = made["measured"]["handed"] if made["measured"] else ()
     state = {(way["query"], way["before"], way["after"]): _size(way["bytes"]) for way in ways}
     for move in made["moves"]:
         way = move["query"], move["before"], move["after"]
-        workers = f"{move['before']} -> {move['after']}"
-        yield move["query"], move["key"] or "whole query", workers, state.pop(way, "")
+        yield _line(way, move["key"] or "whole query", state.pop(way, ""))
+    if whole:
+        for way, size in state.items():
+            yield _line(way, "light keys", size)
+
+
+def _line(way: tuple[str, int, int], key: str, size: str) -> tuple[str, ...]:
+    query, before, after = way
+    return query, key, f"{before} -> {after}", size
 
 
 def _after(made: dict[str, Any]) -> tuple[Any, Any]:

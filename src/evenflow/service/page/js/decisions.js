@@ -57,7 +57,7 @@ function detail(one, state) {
       numbers(one),
       one.loads_before && (one.loads_after || one.predicted) ? pairs(one) : null,
       ...one.verdicts.map((verdict) => el("p", { class: "verdict" }, verdict.message)),
-      one.move_count ? moves(one) : null,
+      one.move_count || one.measured?.handed.length ? moves(one) : null,
     ].filter(Boolean),
   );
 }
@@ -107,13 +107,16 @@ function pairs(one) {
 
 function moves(one) {
   const rest = one.move_count - one.moves.length;
-  const state = new Map((one.measured?.handed ?? []).map((way) => [`${way.query} ${way.before} ${way.after}`, way.bytes]));
-  const rows = one.moves.map((move) => {
-    const way = `${move.query} ${move.before} ${move.after}`;
-    const size = state.has(way) ? bytes(state.get(way)) : "";
-    state.delete(way); // keys that go the same way go together: told once
-    return el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, move.key ?? "whole query"), el("td", { class: "num" }, `${move.before} → ${move.after}`), el("td", { class: "num" }, size));
-  });
+  const name = (way) => `${way.query} ${way.before} ${way.after}`;
+  const ways = new Map((one.measured?.handed ?? []).map((way) => [name(way), way]));
+  const row = (move, key) => {
+    const state = ways.get(name(move))?.bytes;
+    ways.delete(name(move)); // keys that go the same way go together: told once
+    return el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, key), el("td", { class: "num" }, `${move.before} → ${move.after}`), el("td", { class: "num" }, state === undefined ? "" : bytes(state)));
+  };
+  const rows = one.moves.map((move) => row(move, move.key ?? "whole query"));
+  // What is left went by the hash: light keys of a worker that goes or comes.
+  if (rest === 0) rows.push(...[...ways.values()].map((way) => row(way, "light keys")));
   const heads = ["Query", "Key", "Worker", "State"].map((text, at) => el("th", { scope: "col", class: at > 1 ? "num" : "" }, text));
   return el("div", { class: "moves", tabindex: "0", role: "region", "aria-label": "Moves" }, el("table", { class: "rows" }, el("caption", { class: "sr" }, "Moves"), el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)), rest > 0 ? el("p", { class: "sub" }, `and ${rest} more`) : "");
 }
