@@ -72,7 +72,9 @@ def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path
     for name in ("sums", "pairs"):
         uid = local.driver.upcoming()[0].queries[name].uid
         told = [counts for report in reports for counts in [report.keys[uid]]]
-        counted = {n: int(r) for c in told for n, r in zip(c.names, c.rows_in, strict=True)}
+        counted = {
+            n: int(r) for c in told for n, r in zip(c.names.to_pylist(), c.rows_in, strict=True)
+        }
         assert counted == dict(truth)
         query = snapshot.queries[name]
         assert query.keys is not None
@@ -88,6 +90,34 @@ def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path
                 assert abs(size - exact.get(key, 0)) <= len(exact) + 8  # rounded run by run
         cost = np.bincount(query.keys.owner, query.keys.cost, 3) + query.keys.rest_cost
         assert np.allclose(cost, query.load)
+
+
+class Nothing:
+    """A task that keeps nothing."""
+
+    state_bytes = 0
+
+    def kept(self, keys: Any) -> Any:
+        """Neither rows nor bytes."""
+        return np.zeros((2, len(keys)), dtype=np.int64)
+
+
+def test_keys_of_any_type_over_several_streams_have_names() -> None:
+    """Composite ones, bytes, numbers, NULL, long ones cut short; one without rows has none."""
+    left = pa.table({"a": [b"x", b"y", None], "b": [1, 2, 3]}).cast(
+        pa.schema([("a", pa.binary()), ("b", pa.int64())])
+    )
+    right = pa.chunked_array([pa.array([b"x"]), pa.array([b"z" * 200])])
+    rows = {"one": left, "two": pa.table({"k": right, "n": [1, None]})}
+    keys: Any = {"one": ("a", "b"), "two": ("k", "n")}
+    listed = hash_keys(pa.array([b"nobody"]), pa.array([7]))
+    counts = counting.count_keys("stateless", rows, keys, Nothing(), 4, listed)  # type: ignore[arg-type]
+    told = dict(zip(counts.names.to_pylist(), counts.rows_in.tolist(), strict=True))
+    assert told == {"x, 1": 2, "y, 2": 1, "NULL, 3": 1, "z" * 100: 1, "": 0}
+    (back,) = counting.from_bytes(counting.to_bytes({"q": counts})).values()
+    assert back.names.equals(counts.names)
+    for name in ("hashes", "rows_in", "made", "state"):
+        assert getattr(back, name).tolist() == getattr(counts, name).tolist()
 
 
 def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.model import hash_keys
 from evenflow.sql.index import Entry, Index, find_plain, merge_spans
+from evenflow.sql.ordering import in_order, in_order_plain
 from evenflow.sql.store import Run, Store
 
 SPANS = st.lists(st.tuples(st.integers(0, 5), st.integers(-5, 30), st.integers(0, 9)), max_size=30)
@@ -24,8 +25,23 @@ def test_the_kernels_find_what_the_plain_version_finds(
     wanted = [(h * int(spread), low, low + width) for h, low, width in asked]
     columns = [np.array([w[i] for w in wanted], dtype=k) for i, k in enumerate(("u8", "i8", "i8"))]
     run = Run(pa.table({"_t": times}), times)
-    found = Entry.of(run, hashes, np.arange(len(rows))).find(*merge_spans(*columns))
+    found = Entry.of(run, hashes).find(*merge_spans(*columns))
     assert found.tolist() == find_plain(hashes, times, wanted)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 3) | st.integers(0, 2**64 - 1), max_size=200),
+    st.integers(1, 12),
+    st.integers(1, 12),
+)
+def test_hashes_are_put_in_order_as_by_a_stable_sort(
+    values: list[int], times: int, bits: int
+) -> None:
+    """Also where many of one bucket are not alike: those with few values, again and again."""
+    hashes = np.array(values * times, dtype=np.uint64)
+    for one, other in zip(in_order(hashes, bits), in_order_plain(hashes, bits), strict=True):
+        assert one.tolist() == other.tolist()
 
 
 @settings(deadline=None)

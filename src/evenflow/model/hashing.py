@@ -204,44 +204,46 @@ def _hash_words(words: Hashes, seeds: Hashes) -> Hashes:
 
 
 @kernel
-def _read(data: NDArray[np.uint8], at: int, width: int) -> np.uint64:
+def _read(data: NDArray[np.uint8], at: np.uint64, width: int) -> np.uint64:
     """Assemble `width` little-endian bytes."""
     word = np.uint64(0)
     for byte in range(width):
-        word |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+        word |= np.uint64(data[at + np.uint64(byte)]) << np.uint64(8 * byte)
     return word
 
 
 @kernel
 def _hash_bytes(data: NDArray[np.uint8], offsets: Indices, seeds: Hashes) -> Hashes:
     hashes = np.empty_like(seeds)
+    one, four, eight, all_lanes = np.uint64(1), np.uint64(4), np.uint64(8), np.uint64(32)
     for row in range(len(seeds)):
-        at, end, seed = offsets[row], offsets[row + 1], seeds[row]
+        # Places without a sign, since one with a sign might count from the end: that takes longer.
+        at, end, seed = np.uint64(offsets[row]), np.uint64(offsets[row + 1]), seeds[row]
         length = end - at
-        if length >= 32:
+        if length >= all_lanes:
             lanes = (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)
             a, b, c, d = lanes
-            while at + 32 <= end:
+            while at + all_lanes <= end:
                 a = _rotate(a + _read(data, at, 8) * _P2, 31) * _P1
-                b = _rotate(b + _read(data, at + 8, 8) * _P2, 31) * _P1
-                c = _rotate(c + _read(data, at + 16, 8) * _P2, 31) * _P1
-                d = _rotate(d + _read(data, at + 24, 8) * _P2, 31) * _P1
-                at += 32
+                b = _rotate(b + _read(data, at + eight, 8) * _P2, 31) * _P1
+                c = _rotate(c + _read(data, at + np.uint64(16), 8) * _P2, 31) * _P1
+                d = _rotate(d + _read(data, at + np.uint64(24), 8) * _P2, 31) * _P1
+                at += all_lanes
             value = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
             for lane in (a, b, c, d):
                 value = (value ^ (_rotate(lane * _P2, 31) * _P1)) * _P1 + _P4
         else:
             value = seed + _P5
-        value += np.uint64(length)
-        while at + 8 <= end:
+        value += length
+        while at + eight <= end:
             value = _mix_word(value, _read(data, at, 8))
-            at += 8
-        if at + 4 <= end:
+            at += eight
+        if at + four <= end:
             value = _rotate(value ^ (_read(data, at, 4) * _P1), 23) * _P2 + _P3
-            at += 4
+            at += four
         while at < end:
             value = _rotate(value ^ (np.uint64(data[at]) * _P5), 11) * _P1
-            at += 1
+            at += one
         hashes[row] = _avalanche(value)
     return hashes
 

@@ -4,8 +4,9 @@ Counted where the rows are, in time proportional to the batch's rows. The heavie
 one by one, the others added up, so a report has one size however many keys there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +37,12 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyCounts:
-    """The keys of one keyed query on one worker in one batch, ascending by hash.
+    """The keys of one keyed query on one worker in one batch.
 
     rows_in  rows of the key
     made     rows that came of them, or pairs that were looked at for a match: an estimate
     state    bytes kept for the key
-    names    the key's values as text; empty if the batch had no row of it
+    names    the key's values as an Arrow array of text; empty if the batch had no row of it
     rest_*   the same of all other keys; `rest_keys` counts those with rows in the batch
     """
 
@@ -49,7 +50,7 @@ class KeyCounts:
     rows_in: Indices
     made: Floats
     state: Floats
-    names: tuple[str, ...]
+    names: pa.Array
     rest_keys: int = 0
     rest_rows_in: int = 0
     rest_made: float = 0.0
@@ -70,28 +71,32 @@ def count_keys(
     listed: Hashes,
 ) -> KeyCounts:
     """Count a batch's rows by key; keys that are `listed` are told one by one in any case."""
-    parts = [hash_keys(*(rows[stream][c] for c in columns[stream])) for stream in rows]
-    found, number, first = tally(np.concatenate(parts) if parts else listed[:0])
-    kept = task.kept(found)[0] if kind in _MATCHING else number
-    made = _made(kind, len(columns), number, kept, rows_out)
-    told = heaviest(number, made, MOST)
+    values = [[rows[s][c].combine_chunks() for c in columns[s]] for s in rows]
+    hashes = [hash_keys(*key) for key in values]
+    found, number, first = tally(hashes[0] if len(hashes) == 1 else np.concatenate(hashes))
+    matched = task.kept(found) if kind in _MATCHING else None
+    made = _made(kind, len(columns), number, number if matched is None else matched[0], rows_out)
+    told, idle = heaviest(number, made, MOST), listed
     if len(listed):
         told |= np.isin(found, listed)
-    idle = np.setdiff1d(listed, found[told])  # of those told alone: sorting all takes longer
+        idle = np.setdiff1d(listed, found[told])  # of those told alone: sorting all takes longer
+    some, rest = np.flatnonzero(told), ~told
     none = np.zeros(len(idle), dtype=np.int64)
-    order = np.argsort(np.concatenate([found[told], idle]))
-    keys = np.concatenate([found[told], idle])[order]
-    state = task.kept(keys)[1].astype(np.float64)
+    keys = np.concatenate([found[some], idle])
+    if matched is None:
+        state = task.kept(keys)[1]
+    else:
+        state = np.concatenate([matched[1][some], task.kept(idle)[1] if len(idle) else none])
     unexplained = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
     return KeyCounts(
         keys,
-        np.concatenate([number[told], none])[order],
-        np.concatenate([made[told], none])[order],
-        state,
-        _names(rows, columns, np.concatenate([first[told], none - 1])[order]),
-        int(np.count_nonzero(~told)),
-        int(number[~told].sum()),
-        float(made[~told].sum()) + max(0.0, unexplained),
+        np.concatenate([number[some], none]),
+        np.concatenate([made[some], none]),
+        state.astype(np.float64),
+        _names(values, np.concatenate([first[some], none - 1])),
+        len(found) - len(some),
+        int(number[rest].sum()),
+        float(made[rest].sum()) + max(0.0, unexplained),
         max(0.0, float(task.state_bytes - state.sum())),
     )
 
@@ -128,48 +133,80 @@ def heaviest(rows_in: Indices, made: Floats, most: int) -> Bools:
     return told
 
 
-def _names(
-    rows: Mapping[str, pa.Table], columns: Mapping[str, tuple[str, ...]], at: Indices
-) -> tuple[str, ...]:
-    """Return the keys of rows, numbered through all streams, as text; -1 is no row."""
-    names, begin = np.full(len(at), "", dtype=object), 0
-    for stream, table in rows.items():
-        here = np.flatnonzero((at >= begin) & (at < begin + len(table)))
+def _names(values: Iterable[list[pa.Array]], at: Indices) -> pa.Array:
+    """Return the keys of rows, numbered through all streams, as text; -1 is no row.
+
+    `values` are the columns of the key in each stream.
+    """
+    texts, places, begin = [pa.array([""])], np.zeros(len(at), dtype=np.int64), 0
+    for columns in values:
+        here = np.flatnonzero((at >= begin) & (at < begin + len(columns[0])))
         if len(here):
-            places = pa.array(at[here] - begin)
-            texts = [_text(table[column].take(places)) for column in columns[stream]]
-            names[here] = [", ".join(values)[:_NAME_LENGTH] for values in zip(*texts, strict=True)]
-        begin += len(table)
-    return tuple(names.tolist())
+            chosen = pa.array(at[here] - begin)
+            parts = [_text(column.take(chosen)) for column in columns]
+            text = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ", ")
+            places[here] = np.arange(len(here)) + sum(map(len, texts))
+            texts.append(pc.utf8_slice_codeunits(text, 0, _NAME_LENGTH))
+        begin += len(columns[0])
+    return pa.concat_arrays(texts).take(pa.array(places))
 
 
-def _text(values: pa.ChunkedArray) -> list[str]:
+def _text(values: pa.Array) -> pa.Array:
     try:
-        texts = pc.fill_null(values.cast(pa.string()), "NULL").to_pylist()
+        texts = pc.fill_null(values.cast(pa.string()), "NULL")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # bytes, structs
-        texts = [str(value) for value in values.to_pylist()]
-    return list(texts)
+        texts = pa.array([str(value) for value in values.to_pylist()])
+    return texts
 
 
 @kernel
 def tally(hashes: Hashes) -> tuple[Hashes, Indices, Indices]:
-    """Count equal hashes: each once, how often, and where first; in order of appearance."""
-    keys = np.empty_like(hashes)
-    number, first = np.zeros(len(hashes), dtype=np.int64), np.empty(len(hashes), dtype=np.int64)
-    slots = np.full(1024, -1, dtype=np.int64)
-    count = 0
-    for row in range(len(hashes)):
-        if 2 * count >= len(slots):
-            slots = np.full(4 * len(slots), -1, dtype=np.int64)
-            for key in range(count):
-                slots[_slot(slots, keys, keys[key])] = key
+    """Count equal hashes: each once, how often, and where first; in order of appearance.
+
+    Takes memory for the keys that there are, not for the rows.
+    """
+    slots = np.full(2048, -1, dtype=np.int64)
+    keys = np.empty(len(slots) // 2, dtype=np.uint64)
+    number, first = np.empty((2, len(keys)), dtype=np.int64)
+    row, count = _fill(hashes, 0, slots, keys, number, first, 0)
+    while row < len(hashes):
+        slots = np.full(4 * len(slots), -1, dtype=np.int64)
+        keys, number, first = _wider(keys), _wider(number), _wider(first)
+        for key in range(count):
+            slots[_slot(slots, keys, keys[key])] = key
+        row, count = _fill(hashes, row, slots, keys, number, first, count)
+    return keys[:count], number[:count], first[:count]
+
+
+@kernel
+def _fill(
+    hashes: Hashes,
+    row: int,
+    slots: Indices,
+    keys: Hashes,
+    number: Indices,
+    first: Indices,
+    count: int,
+) -> tuple[int, int]:
+    """Count from a row on, as far as there is room; return the row not counted yet."""
+    while row < len(hashes):
         at = _slot(slots, keys, hashes[row])
         if slots[at] < 0:
+            if count == len(keys):
+                return row, count
             slots[at] = count
-            keys[count], first[count] = hashes[row], row
+            keys[count], number[count], first[count] = hashes[row], 0, row
             count += 1
         number[slots[at]] += 1
-    return keys[:count], number[:count], first[:count]
+        row += 1
+    return row, count
+
+
+@kernel
+def _wider(values: Any) -> Any:
+    wide = np.empty(4 * len(values), dtype=values.dtype)
+    wide[: len(values)] = values
+    return wide
 
 
 @kernel
@@ -193,45 +230,43 @@ def tally_plain(hashes: Hashes) -> dict[int, tuple[int, int]]:
 
 def to_bytes(counts: Mapping[str, KeyCounts]) -> bytes:
     """Put the counts of all queries of a worker into one Arrow stream."""
-    tables = []
+    batches = []
     for query, found in counts.items():
         number = len(found.hashes)
+        is_rest = np.arange(number + 1) == number
         columns = (
-            [query] * (number + 1),
-            [*found.hashes.tolist(), None],
-            [1] * number + [found.rest_keys],
+            pa.repeat(query, number + 1),
+            pa.array(np.append(found.hashes, np.uint64(0)), mask=is_rest),
+            np.where(is_rest, found.rest_keys, 1),
             np.append(found.rows_in, found.rest_rows_in),
             np.append(found.made, found.rest_made),
             np.append(found.state, found.rest_state),
-            [*found.names, ""],
+            pa.concat_arrays([found.names, pa.array([""])]),
         )
         arrays = [pa.array(v, f.type) for v, f in zip(columns, _SCHEMA, strict=True)]
-        tables.append(pa.Table.from_arrays(arrays, schema=_SCHEMA))
-    if not tables:
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
+    if not batches:
         return b""
-    packed: bytes = pack(pa.concat_tables(tables), compress=True).to_pybytes()
+    packed: bytes = pack(pa.Table.from_batches(batches), compress=True).to_pybytes()
     return packed
 
 
 def from_bytes(packed: bytes) -> dict[str, KeyCounts]:
-    """Read back what `to_bytes` gave."""
-    if not packed:
-        return {}
-    table = unpack(packed).combine_chunks()
-    queries, ends = table["query"], np.flatnonzero(table["hash"].is_null().to_numpy())
-    found, begin = {}, 0
-    for end in ends.tolist():
-        part, rest = table.slice(begin, end - begin), table.slice(end, 1).to_pylist()[0]
-        found[queries[end].as_py()] = KeyCounts(
-            part["hash"].to_numpy(),
-            part["rows_in"].to_numpy(),
-            part["made"].to_numpy(),
-            part["state"].to_numpy(),
-            tuple(part["name"].to_pylist()),
+    """Read back what `to_bytes` gave: a batch of rows for each query, the others' sum last."""
+    found = {}
+    for batch in unpack(packed).to_batches() if packed else ():
+        number = batch.num_rows - 1
+        rest = batch.slice(number).to_pylist()[0]
+        heavy = batch.slice(0, number)
+        found[rest["query"]] = KeyCounts(
+            heavy["hash"].to_numpy(),
+            heavy["rows_in"].to_numpy(),
+            heavy["made"].to_numpy(),
+            heavy["state"].to_numpy(),
+            heavy["name"],
             rest["keys"],
             rest["rows_in"],
             rest["made"],
             rest["state"],
         )
-        begin = end + 1
     return found

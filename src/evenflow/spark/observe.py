@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from evenflow.model import Handed, KeyStats, Plan, QueryLoad, Snapshot
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
@@ -81,7 +83,7 @@ def key_stats(
     rows_in = np.concatenate([c.rows_in for c in counts.values()])
     made = np.concatenate([c.made for c in counts.values()])
     key_state = np.concatenate([c.state for c in counts.values()])
-    names = [name for c in counts.values() for name in c.names]
+    names = pa.concat_arrays([c.names for c in counts.values()])
     rest_keys = np.zeros(len(state), dtype=np.int64)
     rest_cost, rest_fixed = np.zeros(len(state)), np.zeros(len(state))
     rest_state = state.copy()  # on workers that had nothing to do, all of it
@@ -95,7 +97,7 @@ def key_stats(
         owner[order],
         (per_row_in * rows_in + per_row_made * made)[order],
         key_state[order],
-        _named(hashes[order], [names[at] for at in order], before),
+        _named(hashes[order], names.take(pa.array(order)), before),
         rest_keys,
         rest_cost,
         rest_state,
@@ -109,9 +111,10 @@ def _fitted(hosted: list[Hosted], plan: Plan) -> tuple[str, ...]:
     return tuple(f"{q.uid}:keyed" if q.name in plan.tables else q.uid for q in hosted)
 
 
-def _named(hashes: Hashes, names: list[str], before: KeyStats | None) -> tuple[str, ...]:
+def _named(hashes: Hashes, texts: pa.Array, before: KeyStats | None) -> tuple[str, ...]:
     """Name keys that had no rows as they were named before, else by their hash."""
-    for at in [at for at, name in enumerate(names) if not name]:
+    names = texts.to_pylist()
+    for at in np.flatnonzero(pc.equal(texts, "")).tolist():
         place = 0 if before is None else int(np.searchsorted(before.hashes, hashes[at]))
         known = before is not None and place < len(before.hashes)
         if before is not None and known and before.hashes[place] == hashes[at]:

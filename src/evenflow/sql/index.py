@@ -15,6 +15,7 @@ import pyarrow as pa
 from evenflow.jit import kernel
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Hashes, Indices
+from evenflow.sql.ordering import bits_for, in_order
 from evenflow.sql.store import Run
 
 
@@ -32,13 +33,13 @@ class Entry:
     shift: np.uint64
 
     @classmethod
-    def of(cls, run: Run, hashes: Hashes, positions: Indices) -> "Entry":
-        """Make the index from hashes in order."""
-        bits = min(max(len(hashes).bit_length() - 3, 1), 18)
-        shift = np.uint64(64 - bits)
-        counts = np.bincount((hashes >> shift).astype(np.int64), minlength=1 << bits)
-        directory = np.concatenate([[0], np.cumsum(counts)])
-        return cls(hashes, run.times[positions], positions, directory, shift)
+    def of(cls, run: Run, hashes: Hashes, positions: Indices | None = None) -> "Entry":
+        """Make the index of a run's rows, in order of time, or of those at some positions."""
+        bits = bits_for(len(hashes))
+        # Equal hashes stay as they stand, so (hash, time) is in order.
+        ordered, places, directory = in_order(hashes, bits)
+        positions = places if positions is None else positions[places]
+        return cls(ordered, run.times[positions], positions, directory, np.uint64(64 - bits))
 
     def find(self, keys: Hashes, low: Indices, high: Indices) -> Indices:
         """List the places that askers in order of their hashes want."""
@@ -81,24 +82,24 @@ class Index:
             positions.append(places + (offset - run.start))
             offset += len(run)
         together, places = np.concatenate(hashes), np.concatenate(positions)
-        order = np.argsort(together, kind="stable")  # which only merges what is in order already
-        merged.indexes[self.columns] = Entry.of(merged, together[order], places[order])
+        merged.indexes[self.columns] = Entry.of(merged, together, places)
 
     def of(self, run: Run) -> Entry:
         """Return the part of one run, made when it is first asked for."""
         if self.columns not in run.indexes:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
-            # Rows are in order of time already, so a stable sort orders by (hash, time).
-            positions = np.argsort(hashes, kind="stable")
-            run.indexes[self.columns] = Entry.of(run, hashes[positions], positions)
+            run.indexes[self.columns] = Entry.of(run, hashes)
         entry: Entry = run.indexes[self.columns]
         return entry
 
 
 def merge_spans(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:
     """Join overlapping spans of equal hashes."""
-    order = np.lexsort((low, hashes))
-    return _merge(hashes[order], low[order], high[order])
+    if len(low) and (low[1:] < low[:-1]).any():
+        order = np.argsort(low, kind="stable")
+        hashes, low, high = hashes[order], low[order], high[order]
+    ordered, places, _ = in_order(hashes, bits_for(len(hashes)))
+    return _merge(ordered, low[places], high[places])
 
 
 @kernel
@@ -160,7 +161,7 @@ def count(
         at = _first(hashes, directory[key >> shift], last, key)
         if at < last and hashes[at] == key:
             end = _end(hashes, at, last)
-            found[row] = end - _first(positions, at, end, start)
+            found[row] = end - (at if positions[at] >= start else _first(positions, at, end, start))
     return found
 
 
