@@ -1,25 +1,28 @@
 """What live balancing costs and brings: `python -m benchmarks.balancing [measuring]`.
 
-measuring   the same batches with and without measuring, in turns in one session: time of a batch,
-            CPU of all processes, of the workers' own work and of the border, the least of each;
-            and how far the load that rows explain is from the CPU that each worker measured, in
-            single batches (with all their noise) and over all of them (lasting)
+measuring   the same stream with and without measuring, a few batches with and a few without in
+            turns, so that whatever else the machine does meets both alike: time of a batch and CPU
+            of all processes (medians, and where nine in ten ratios of medians lie if the turns
+            are drawn anew), CPU of the workers' own work, of the border and of the history's
+            thread; and how far the load that rows explain is from the CPU that each worker
+            measured, in single batches (with all their noise) and over all of them (lasting)
 
 Without it no key is counted, and at a border nothing is observed, judged or written to the history.
 What is left is what workers report anyway: rows, seconds and bytes of each query, a few numbers.
 """
 
 import shutil
-import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from benchmarks.common import Rows, main, tell
@@ -27,14 +30,16 @@ from benchmarks.processes import cpu_seconds
 from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing, Flow
+from evenflow.history import History
 from evenflow.model import Plan, Snapshot
 from evenflow.spark.balancer import Balancer
 from evenflow.spark.batch import Batch
-from evenflow.spark.report import Report
+from evenflow.spark.tasks import batch_id
 from evenflow.store import Store
 
 WORKERS = 8
-COLD, WARM, TURNS = 2, 6, 3
+# Batches of a turn, of which the first is left out; turns that warm up, and turns that count.
+TURN, COLD, WARM, RUNS = 8, 1, 16, 3
 JOIN = """SELECT a.symbol, a.ts, b.ts AS t2, a.price FROM trades a JOIN trades b
     ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
 COUNT = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
@@ -50,41 +55,67 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(made)
 
 
-class Timed(Balancer):
-    """Notes the CPU seconds that each border takes to observe, judge and write down."""
+def is_measured(batch: int) -> bool:
+    """Tell whether a batch is of a turn with measuring."""
+    return batch // TURN % 2 == 1
 
-    def __init__(self, config: Balancing) -> None:
-        super().__init__(config)
-        self.spent: list[float] = []
+
+class MeasuringInTurns:
+    """Stands in for `Measuring` on the workers."""
+
+    emulated_cost = 0.0
+
+    @property
+    def keys(self) -> bool:
+        """Whether keys are counted in the batch at hand."""
+        return is_measured(batch_id())
+
+
+class InTurns(Balancer):
+    """Observes, judges and writes down in every other turn; notes the CPU seconds of it all.
+
+    border  seconds at the border of each measured batch
+    filed   seconds of the history's thread, for all of them together
+    cpu     seconds of all processes up to each border
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Balancing.off())  # nothing is moved, so that both sides do the same work
+        self.border: dict[int, float] = {}
+        self.filed = 0.0
+        self.cpu: dict[int, float] = {}
+
+    def open(self, store: Store, head: int) -> None:
+        """Keep a history whose thread is timed; a turn becomes Parquet together."""
+        super().open(store, head)
+        self._history = History(store, group=TURN)
+        file = self._history._file
+
+        def timed(batches: Any, now: int) -> None:
+            began = time.thread_time()
+            file(batches, now)
+            self.filed += time.thread_time() - began
+
+        self._history._file = timed  # type: ignore[method-assign]
 
     def __call__(self, batch: Batch) -> Plan | None:
+        self.cpu[batch.number] = cpu_seconds()
+        if not is_measured(batch.number):
+            return None
         began = time.thread_time()
         plan = super().__call__(batch)
-        self.spent.append(time.thread_time() - began)
+        self.border[batch.number] = time.thread_time() - began
         return plan
 
     def record(self, batch: Batch, plan: Plan | None, refused: tuple[str, ...]) -> None:
-        began = time.thread_time()
-        super().record(batch, plan, refused)
-        self.spent[-1] += time.thread_time() - began
-
-
-class Blind(Timed):
-    """Does nothing at a border, which takes no time."""
-
-    def open(self, store: Store, head: int) -> None:
-        """Keep no history."""
-
-    def __call__(self, batch: Batch) -> Plan | None:
-        self.spent.append(0.0)
-        return None
-
-    def record(self, batch: Batch, plan: Plan | None, refused: tuple[str, ...]) -> None:
-        """Write nothing down."""
+        if is_measured(batch.number):
+            began = time.thread_time()
+            super().record(batch, plan, refused)
+            self.border[batch.number] += time.thread_time() - began
 
 
 def measuring() -> Rows:
-    """Measuring on and off, over the same files."""
+    """Measuring on and off, in one stream."""
     spark = session()
     rows: Rows = []
     for name, sql, keys, count, span in (
@@ -94,18 +125,8 @@ def measuring() -> Rows:
         ("count", COUNT, 100_000, 500_000, 10 * SECOND),
     ):
         with folder() as where:
-            rng = np.random.default_rng(1)
-            write(
-                where / "in",
-                (
-                    trades(rng, BEGIN + at * span, span, zipf(rng, 0.85, keys, count))
-                    for at in range(COLD + WARM)
-                ),
-            )
-            runs = [
-                _run(spark, where / str(at), where / "in", sql, at % 2 == 1)
-                for at in range(2 * TURNS)
-            ]
+            write(where / "in", _stream(keys, count, span))
+            runs = [_run(spark, where / str(at), where / "in", sql) for at in range(RUNS)]
         row = {"query": name, "keys": keys, "rows_per_batch": count, **_compared(runs)}
         tell(row)
         rows.append(row)
@@ -113,38 +134,52 @@ def measuring() -> Rows:
     return rows
 
 
-def _run(spark: SparkSession, where: Path, source: Path, sql: str, measure: bool) -> dict[str, Any]:
+def _stream(keys: int, count: int, span: int) -> Iterator[pa.Table]:
+    """Give the rows of all batches; after a dozen the same come again, later."""
+    rng = np.random.default_rng(1)
+    drawn = [trades(rng, BEGIN, span, zipf(rng, 0.85, keys, count)) for _ in range(12)]
+    for at in range(TURN * (COLD + WARM)):
+        rows = drawn[at % len(drawn)]
+        times = pc.add(rows["ts"], pa.scalar(at * span, pa.duration("us")))
+        yield rows.set_column(0, "ts", times)
+
+
+def _run(spark: SparkSession, where: Path, source: Path, sql: str) -> dict[str, Any]:
     schema = spark.read.parquet(str(source)).schema
     frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
     flow = Flow(spark, workers=WORKERS, checkpoint=str(where))
     flow.source("trades", frame, time="ts", watermark="0 seconds")
     flow.query("q", sql, key="symbol")
-    still = Balancing.off()  # nothing is moved, so that both sides do the same work
-    balancer = Timed(still) if measure else Blind(still)
-    began = cpu_seconds()
-    with patch("evenflow.spark.flow.Balancer", lambda *_: balancer):
-        run = flow.start(available_now=True, measure=measure, balancing=still)
+    balancer = InTurns()
+    with (
+        patch("evenflow.spark.flow.Balancer", lambda *_: balancer),
+        patch("evenflow.spark.flow.Measuring", lambda *_: MeasuringInTurns()),
+    ):
+        run = flow.start(available_now=True)
     run.await_termination()
     if run.quarantined:
         raise RuntimeError(f"a query failed: {run.quarantined}")
-    fed = [batch for batch in run.batches if any(map(_rows_in, batch.reports))][COLD:]
-    seen = [s for s in run.snapshots if s.queries["q"].rows_in.any()][COLD:]
-    worked = [sum(report.cpu_seconds for report in batch.reports) for batch in fed]
-    reports = [report for batch in run.batches for report in batch.reports]
+    # What a border takes is in the time of the batch after it: the first of a turn is the other's.
+    warm = range(COLD * TURN, (COLD + WARM) * TURN)
+    batches = [b for b in run.batches if b.number in warm and b.number % TURN]
+    seen = [s for s in run.snapshots if s.batch in warm]
+    cpu = balancer.cpu
     return {
-        "measure": measure,
-        "batch_ms": 1000 * statistics.median(batch.seconds for batch in fed),
-        "cpu_seconds": cpu_seconds() - began,
-        "worker_cpu_ms": 1000 * statistics.median(worked),
-        "border_cpu_ms": 1000 * statistics.median(balancer.spent),
+        "batches": [
+            {
+                "turn": batch.number // TURN,
+                "batch_ms": 1000 * batch.seconds,
+                "cpu_ms": 1000 * (cpu[batch.number] - cpu[batch.number - 1]),
+                "worker_cpu_ms": 1000 * sum(report.cpu_seconds for report in batch.reports),
+            }
+            for batch in batches
+        ],
+        "border_cpu_ms": [1000 * balancer.border[s.batch] for s in seen],
+        "filed_cpu_ms": 1000 * balancer.filed / len(balancer.border),
         "errors": [error for snapshot in seen for error in _errors([snapshot])],
-        "lasting_errors": _errors(seen) if seen else [],
-        "report_kb": max(len(report.to_json()) for report in reports) / 1000,
+        "lasting_errors": _errors(seen),
+        "report_kb": max(len(r.to_json()) for b in batches for r in b.reports) / 1000,
     }
-
-
-def _rows_in(report: Report) -> int:
-    return sum(stats.rows_in for stats in report.queries.values())
 
 
 def _errors(snapshots: list[Snapshot]) -> list[float]:
@@ -156,27 +191,50 @@ def _errors(snapshots: list[Snapshot]) -> list[float]:
 
 
 def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    def least(what: str, measure: bool) -> float:
-        return float(min(run[what] for run in runs if run["measure"] == measure))
+    """Put the turns with and without beside each other, neighbours in pairs."""
+    sides: list[list[list[dict[str, float]]]] = [[], []]
+    for run in runs:
+        turns: dict[int, list[dict[str, float]]] = {}
+        for batch in run["batches"]:
+            turns.setdefault(batch["turn"], []).append(batch)
+        for turn, batches in turns.items():
+            sides[turn % 2].append(batches)
+    without, measured = sides
 
-    border_ms = least("border_cpu_ms", True)
-    added_ms = least("worker_cpu_ms", True) - least("worker_cpu_ms", False) + border_ms
+    def median(turns: list[list[dict[str, float]]], what: str) -> float:
+        return float(np.median([batch[what] for batches in turns for batch in batches]))
+
+    def ratio(what: str, pairs: Sequence[int] = range(len(measured))) -> float:
+        on, off = ([side[at] for at in pairs] for side in (measured, without))
+        return median(on, what) / median(off, what)
+
+    def spread(what: str) -> list[float]:
+        rng, number = np.random.default_rng(0), len(measured)
+        drawn = [ratio(what, rng.integers(0, number, number).tolist()) for _ in range(2000)]
+        return [float(edge) for edge in np.quantile(drawn, [0.05, 0.95])]
+
+    border_ms = float(np.median([spent for run in runs for spent in run["border_cpu_ms"]]))
+    filed_ms = float(np.mean([run["filed_cpu_ms"] for run in runs]))
+    added_ms = median(measured, "worker_cpu_ms") - median(without, "worker_cpu_ms")
     errors, lasting = (
         [error for run in runs for error in run[kind]] for kind in ("errors", "lasting_errors")
     )
     return {
-        "batch_ms": least("batch_ms", True),
-        "batch_ms_ratio": least("batch_ms", True) / least("batch_ms", False),
-        "cpu_ratio": least("cpu_seconds", True) / least("cpu_seconds", False),
+        "batch_ms": median(measured, "batch_ms"),
+        "batch_ms_ratio": ratio("batch_ms"),
+        "batch_ms_ratio_spread": spread("batch_ms"),
+        "cpu_ratio": ratio("cpu_ms"),
+        "cpu_ratio_spread": spread("cpu_ms"),
         # Less disturbed than the ratio of all CPU: what measuring adds, over what a batch takes.
-        "added_share": added_ms / (1000 * least("cpu_seconds", False) / (COLD + WARM)),
-        "worker_cpu_ms": least("worker_cpu_ms", True),
-        "worker_cpu_ratio": least("worker_cpu_ms", True) / least("worker_cpu_ms", False),
+        "added_share": (added_ms + border_ms + filed_ms) / median(without, "cpu_ms"),
+        "worker_cpu_ms": median(measured, "worker_cpu_ms"),
+        "worker_cpu_ratio": ratio("worker_cpu_ms"),
         "border_cpu_ms": border_ms,
+        "filed_cpu_ms": filed_ms,
         "load_error_median": float(np.median(errors)),
         "load_error_p90": float(np.quantile(errors, 0.9)),
         "lasting_error_median": float(np.median(lasting)),
-        "report_kb": least("report_kb", True),
+        "report_kb": max(run["report_kb"] for run in runs),
     }
 
 

@@ -27,7 +27,7 @@ from evenflow.model import (
 )
 from evenflow.store import Store
 
-BLOCK = 4
+BLOCK, GROUP = 4, 2
 
 
 def plain(value: Any) -> Any:
@@ -54,13 +54,16 @@ def test_what_is_recorded_is_what_is_read(
     folder = str(tmp_path_factory.mktemp("history"))
     batches = sorted(data.draw(st.sets(st.integers(0, 3 * BLOCK), min_size=1, max_size=4)))
     seen, decided, found = [], [], []
-    history = History(Store(folder), block=BLOCK)
+    history = History(Store(folder), block=BLOCK, group=GROUP)
     for batch in batches:
         snapshot = data.draw(snapshots(batch))
         choices = data.draw(st.lists(decisions(batch), max_size=1))
         results = data.draw(st.lists(outcomes(batch), max_size=2))
         if data.draw(st.booleans()):
-            history = History(Store(folder), block=BLOCK)
+            if data.draw(st.booleans()):
+                history.close(batch)
+            history.wait()
+            history = History(Store(folder), block=BLOCK, group=GROUP)
         if data.draw(st.booleans()):  # an attempt that does not count
             history.append(data.draw(snapshots(batch)), data.draw(st.lists(decisions(batch))))
         history.append(snapshot, choices, results)
@@ -86,44 +89,118 @@ def files(folder: Path, kind: str) -> list[str]:
 
 def test_blocks_are_merged_and_old_ones_go(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    history = History(store, kept=2 * BLOCK, block=BLOCK)
+    history = History(store, kept=2 * BLOCK, block=BLOCK, group=GROUP)
     even = Judgement(1.0, 1.0, 1.0)
     for batch in range(4 * BLOCK + 3):
         decision = Decision(batch, 0.0, "none", "balanced", "", even, plan=Plan(2, {"q": 1}))
         history.append(snapshot(batch), [decision])
-    assert len(files(tmp_path, "batches")) == 2 + 3
+    history.wait()
+    assert len(files(tmp_path, "decisions")) == 4 + 1
+    assert len(files(tmp_path, "batches")) == 2 * BLOCK // GROUP
+    assert len(files(tmp_path, "recent")) == 1
     got, decided, _ = read_history(str(tmp_path))
-    assert [s.batch for s in got] == list(range(2 * BLOCK, 4 * BLOCK + 3))
+    assert [s.batch for s in got] == list(range(2 * BLOCK + GROUP, 4 * BLOCK + 3))
     assert [d.batch for d in decided] == list(range(4 * BLOCK + 3))
     assert [s.batch for s in read_history(str(tmp_path), last=5)[0]] == list(
         range(4 * BLOCK - 2, 4 * BLOCK + 3)
     )
+    history.close(4 * BLOCK + 3)
+    assert files(tmp_path, "recent") == []
     rows = ds.dataset(tmp_path / "history" / "statistics").to_table()
     assert sorted(rows["batch"].to_pylist()) == [s.batch for s in got]
 
 
 def test_a_crash_between_merging_and_deleting_doubles_nothing(tmp_path: Path) -> None:
-    history = History(Store(str(tmp_path)), block=BLOCK)
+    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
     table = RoutingTable.of(np.array([7], dtype=np.uint64), [1])
-    for batch in range(BLOCK):
+    for batch in range(BLOCK - 1):
         history.append(snapshot(batch, Plan(2, {"q": batch % 2}, {"k": table})))
-    small = {path: path.read_bytes() for path in (tmp_path / "history").rglob("*.parquet")}
-    history.append(snapshot(BLOCK))
+    history.close(BLOCK - 1)
+    small = {path: path.read_bytes() for path in (tmp_path / "history" / "plans").iterdir()}
+    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
+    for batch in range(BLOCK - 1, BLOCK + 1):
+        history.append(snapshot(batch))
+    history.wait()
     merged = plain(read_history(str(tmp_path))[0])
     for path, content in small.items():
         path.write_bytes(content)
     assert plain(read_history(str(tmp_path))[0]) == merged
-    History(Store(str(tmp_path)), block=BLOCK)
+    History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
     assert not any(path.exists() for path in small)
     assert plain(read_history(str(tmp_path))[0]) == merged
 
 
+@pytest.mark.parametrize("kind", ["batches", "statistics", "plans", "decisions"])
+def test_a_crash_while_batches_become_parquet_loses_and_doubles_nothing(
+    tmp_path: Path, kind: str
+) -> None:
+    """Before the files of one kind were written, and before any that they replace was deleted."""
+    history, even = History(Store(str(tmp_path)), block=8, group=4), Judgement(1.0, 1.0, 1.0)
+    for batch in range(3):
+        decision = Decision(batch, 0.0, "none", "balanced", "", even, plan=Plan(2, {"q": batch}))
+        history.append(snapshot(batch), [decision])
+    folder = tmp_path / "history"
+    small = {path: path.read_bytes() for path in (folder / "recent").iterdir()}
+    before = plain(read_history(str(tmp_path)))
+    history.close(3)
+    assert plain(read_history(str(tmp_path))) == before
+    for path in (folder / kind).iterdir():
+        path.unlink()
+    for path, content in small.items():
+        path.write_bytes(content)
+    assert plain(read_history(str(tmp_path))) == before
+    again = History(Store(str(tmp_path)), block=8, group=4)
+    assert plain(read_history(str(tmp_path))) == before
+    again.append(snapshot(3))
+    again.append(snapshot(4))
+    again.wait()
+    assert files(tmp_path, "recent") == ["000000000004"]
+    assert len(files(tmp_path, kind)) == 1
+    found, decided, _ = read_history(str(tmp_path))
+    assert [one.batch for one in found] == [0, 1, 2, 3, 4]
+    assert plain(decided) == before[1]
+
+
+def test_what_was_not_committed_is_not_recorded_for_good(tmp_path: Path) -> None:
+    history = History(Store(str(tmp_path)))
+    for batch in (0, 1):
+        history.append(snapshot(batch))
+    history.close(1)  # the run ended before batch 1 was committed
+    again = History(Store(str(tmp_path)))
+    again.append(replace(snapshot(1), seconds=7.0))
+    again.close(2)
+    history.close(2)  # once more, when another run has gone on
+    assert [s.seconds for s in read_history(str(tmp_path))[0]] == [1.0, 7.0]
+    assert files(tmp_path, "recent") == []
+
+
+def test_what_cannot_be_written_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
+    write = Store.write
+
+    def full(store: Store, name: str, *parts: Any) -> None:
+        if name.endswith(".parquet"):
+            raise OSError("no space left")
+        write(store, name, *parts)
+
+    monkeypatch.setattr(Store, "write", full)
+    for batch in range(GROUP + 1):
+        history.append(snapshot(batch))
+    with pytest.raises(OSError, match="no space"):
+        history.close(GROUP + 1)
+    assert [s.batch for s in read_history(str(tmp_path))[0]] == [0, 1, 2]
+
+
 def test_a_plan_is_written_once_in_a_block(tmp_path: Path) -> None:
-    history = History(Store(str(tmp_path)), block=BLOCK)
+    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
     first, second = Plan(2, {"q": 0}), Plan(2, {"q": 1})
     for batch, plan in enumerate([first, first, second, first]):
         history.append(replace(snapshot(batch), plan=plan, following=plan))
-    assert [name[:12] for name in files(tmp_path, "plans")] == ["000000000000", "000000000002"]
+    history.close(BLOCK)
+    (merged,) = files(tmp_path, "plans")
+    assert pq.read_table(tmp_path / "history" / "plans" / merged).num_rows == 2
 
 
 def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
@@ -141,7 +218,9 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     outcome = Outcome(0, 2, balance, 7, 0.0, 1.5, handed)
     decision = Decision(0, 0.0, "none", "balanced", "", balance, arrived={"q": 0})
     snapshot = Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}, handed=handed)
-    History(Store(str(tmp_path))).append(snapshot, [decision], [outcome])
+    history = History(Store(str(tmp_path)))
+    history.append(snapshot, [decision], [outcome])
+    history.close(1)
     for kind, newer in (
         ("keys", ["fixed", "rows"]),
         ("batches", ["handed"]),

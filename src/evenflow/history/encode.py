@@ -21,14 +21,17 @@ def tables_of(
     snapshot: Snapshot, decisions: Sequence[Decision], outcomes: Sequence[Outcome]
 ) -> Tables:
     """Return the rows of one batch, of each kind that has any."""
-    plans = {plan_name(plan): plan for plan in _plans(snapshot, decisions)}
+    # By identity: a plan of thousands of queries takes a while to be named.
+    found = {id(plan): plan for plan in _plans(snapshot, decisions)}
+    names = {at: plan_name(plan) for at, plan in found.items()}
+    plans = {names[at]: plan for at, plan in found.items()}
     made = {
-        "batches": _table("batches", [_batch(snapshot)]),
+        "batches": _table("batches", [_batch(snapshot, names)]),
         "statistics": _statistics(snapshot),
         "keys": _keys(snapshot),
         "traffic": _traffic(snapshot),
         "plans": _table("plans", [_plan(name, plan) for name, plan in plans.items()]),
-        "decisions": _table("decisions", [_decision(one) for one in decisions]),
+        "decisions": _table("decisions", [_decision(one, names) for one in decisions]),
         "outcomes": _table("outcomes", [asdict(one) for one in outcomes]),
     }
     return {kind: table for kind, table in made.items() if table.num_rows}
@@ -52,20 +55,20 @@ def plan_name(plan: Plan) -> str:
 def _plans(snapshot: Snapshot, decisions: Iterable[Decision]) -> list[Plan]:
     found = [snapshot.plan, snapshot.following]
     found += [plan for one in decisions for plan in (one.plan, one.target) if plan is not None]
-    return list({id(plan): plan for plan in found}.values())
+    return found
 
 
 def _table(kind: str, records: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(records, schema=SCHEMAS[kind])
 
 
-def _batch(snapshot: Snapshot) -> dict[str, Any]:
+def _batch(snapshot: Snapshot, names: Mapping[int, str]) -> dict[str, Any]:
     return {
         "batch": snapshot.batch,
         "at": snapshot.at,
         "seconds": snapshot.seconds,
-        "plan": plan_name(snapshot.plan),
-        "following": plan_name(snapshot.following),
+        "plan": names[id(snapshot.plan)],
+        "following": names[id(snapshot.following)],
         "drain": sorted(snapshot.drain),
         "worker_seconds": snapshot.worker_seconds.tolist(),
         "handed": [asdict(state) for state in snapshot.handed],
@@ -89,7 +92,7 @@ def _placed(workers: Mapping[str, int]) -> list[dict[str, Any]]:
     return [{"query": query, "worker": worker} for query, worker in workers.items()]
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
     plan, target = decision.plan, decision.target
     return {
         "batch": decision.batch,
@@ -99,8 +102,8 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "message": decision.message,
         "before": asdict(decision.before),
         "predicted": None if decision.predicted is None else asdict(decision.predicted),
-        "plan": None if plan is None else plan_name(plan),
-        "target": None if target is None else plan_name(target),
+        "plan": None if plan is None else names[id(plan)],
+        "target": None if target is None else names[id(target)],
         "moves": [asdict(move) for move in decision.moves],
         "moved_bytes": decision.moved_bytes,
         "arrived": _placed(decision.arrived),
@@ -139,17 +142,18 @@ def _keys(snapshot: Snapshot) -> pa.Table:
 def _query_keys(batch: int, query: str, keys: KeyStats) -> pa.Table:
     """Return a row for each heavy key, then one for the rest of each worker."""
     heavy, workers = len(keys.hashes), len(keys.rest_keys)
+    is_rest = np.arange(heavy + workers) >= heavy
     columns = {
         "batch": batch,
         "query": query,
         "worker": np.append(keys.owner, np.arange(workers)),
-        "hash": [*keys.hashes.tolist(), *[None] * workers],
+        "hash": pa.array(np.append(keys.hashes, np.zeros(workers, np.uint64)), mask=is_rest),
         "name": [*keys.names, *[None] * workers],
         "keys": np.append(np.ones(heavy, dtype=np.int64), keys.rest_keys),
         "cost": np.append(keys.cost, keys.rest_cost),
         "state_bytes": np.append(keys.state, keys.rest_state),
         "fixed": np.append(np.zeros(heavy), keys.rest_fixed),
-        "rows": [*keys.rows.tolist(), *[None] * workers],
+        "rows": pa.array(np.append(keys.rows, keys.rest_keys), mask=is_rest),
     }
     return _columns("keys", columns, heavy + workers)
 

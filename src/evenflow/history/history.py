@@ -1,12 +1,16 @@
 """Recorded history beside a checkpoint: Parquet files that grow, are merged, and go.
 
-A batch writes one small file of each kind under a name made of its number, so a batch that is run
-again writes the same files again. Files of a finished block of batches are merged into one. A
-merged file is written before the small ones are deleted: a reader takes the wider of two that
-overlap, and whoever opens the history next deletes what was left.
+A border writes one file (`recent`), under a name made of the batch's number, so a batch that is run
+again writes the same file again. Beside the batches, on a thread, the files of a group of batches
+become Parquet, one file of each kind; of what is kept for long, those of a finished block of
+batches are merged into one. What is new is written before what it replaces is deleted: a reader
+takes the wider of two that overlap, and Parquet before what is recent; whoever opens the history
+next deletes what was left.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,19 +18,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from evenflow.errors import InputError
-from evenflow.history import decode
-from evenflow.history.encode import tables_of
+from evenflow.history import decode, recent
+from evenflow.history.encode import Tables, tables_of
 from evenflow.history.schema import SCHEMAS
 from evenflow.model import Decision, Outcome, Snapshot
 from evenflow.store import Store
 
 FOLDER = "history"
+GROUP = 16
 BLOCK = 64
 KEPT_BATCHES = 1024
 # Small, and what is asked for long afterwards.
 _LONG = frozenset({"decisions", "outcomes", "plans"})
 _LONGER = 16
 _GROUP_ROWS = 100_000
+_DISTINCT = (pa.float64(), pa.uint64())
 
 
 class Part(NamedTuple):
@@ -37,6 +43,11 @@ class Part(NamedTuple):
     last: int
 
     @property
+    def batches(self) -> int:
+        """How many batches it has room for."""
+        return self.last - self.first + 1
+
+    @property
     def name(self) -> str:
         """Its name below the checkpoint."""
         return f"{FOLDER}/{self.kind}/{self.first:012d}-{self.last:012d}.parquet"
@@ -45,14 +56,22 @@ class Part(NamedTuple):
 class History:
     """Appends to the history of one checkpoint; the last `kept` batches stay.
 
-    Files are merged when a block of batches is over.
+    Batches become Parquet when the `group` that they belong to is over, or when it is closed.
     """
 
-    def __init__(self, store: Store, kept: int = KEPT_BATCHES, block: int = BLOCK) -> None:
+    def __init__(
+        self, store: Store, kept: int = KEPT_BATCHES, block: int = BLOCK, group: int = GROUP
+    ) -> None:
+        if block % group:
+            raise ValueError(f"a block of {block} batches is not made of whole groups of {group}")
         self._store = store
         self._kept = max(kept, block)
-        self._block = block
+        self._block, self._group = block, group
         self._plans: dict[str, int] = {}  # those of this block, and the batch whose file has them
+        self._planned = -1  # the block
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-history")
+        self._filing: Future[None] | None = None
+        self._recent = recent.read(store)
         for kind in SCHEMAS:
             _, strays = _parts(store, kind)
             self._delete(strays)
@@ -63,48 +82,85 @@ class History:
         decisions: Sequence[Decision] = (),
         outcomes: Sequence[Outcome] = (),
     ) -> None:
-        """Record a batch, and all that was decided and found out at its end."""
+        """Record a batch, and all that was decided and found out at its end.
+
+        Those before it are committed by now, so that they are recorded for good.
+        """
         batch = snapshot.batch
-        if batch % self._block == 0:
-            self._plans = {}
-            self.compact(batch)
         tables = tables_of(snapshot, decisions, outcomes)
         tables["plans"] = self._new_plans(tables["plans"], batch)
-        for kind in SCHEMAS:
-            part = Part(kind, batch, batch)
-            if kind in tables and tables[kind].num_rows:
-                self._write(part, [tables[kind]])
-            else:
-                self._delete([part])  # of an attempt that did not count
+        recent.write(self._store, batch, tables)
+        begun = batch // self._group * self._group
+        over = self._take(begun)
+        self._recent = {b: rows for b, rows in self._recent.items() if b < batch} | {batch: tables}
+        if over:
+            self.wait()
+            self._filing = self._thread.submit(self._file, over, batch)
+
+    def close(self, head: int) -> None:
+        """Make Parquet of everything before the batch that comes next; it is final."""
+        self.wait()
+        last, self._recent = self._take(head), {}
+        if last:
+            self._file(last, head)
+
+    def _take(self, before: int) -> dict[int, Tables]:
+        """Return what is recent and older than a batch; it counts as recent no longer."""
+        taken = {b: rows for b, rows in self._recent.items() if b < before}
+        self._recent = {b: rows for b, rows in self._recent.items() if b >= before}
+        return taken
+
+    def wait(self) -> None:
+        """Wait for the thread, and raise what it failed by."""
+        if self._filing is not None:
+            filing, self._filing = self._filing, None
+            filing.result()
+
+    def _file(self, batches: Mapping[int, Tables], now: int) -> None:
+        """Make Parquet of batches, a file for each group."""
+        for _, group in groupby(sorted(batches), lambda batch: batch // self._group):
+            numbers = list(group)
+            for kind in SCHEMAS:
+                rows = [batches[b][kind] for b in numbers if kind in batches[b]]
+                if any(map(len, rows)):
+                    self._write(Part(kind, numbers[0], numbers[-1]), rows)
+            recent.delete(self._store, numbers)
+        self._tidy(now)
 
     def _new_plans(self, rows: pa.Table, batch: int) -> pa.Table:
+        if self._planned != batch // self._block:
+            self._plans, self._planned = {}, batch // self._block
         names = rows["plan"].to_pylist()
         for name in names:
             self._plans.setdefault(name, batch)
         return rows.filter(pa.array([self._plans[name] == batch for name in names]))
 
-    def compact(self, batch: int) -> None:
-        """Merge the files of all blocks that ended before a batch, and delete what is too old."""
+    def _tidy(self, batch: int) -> None:
+        """Delete what is too old, and merge the files of blocks that ended before a batch."""
         for kind in SCHEMAS:
             parts, _ = _parts(self._store, kind)
-            kept = self._kept * (_LONGER if kind in _LONG else 1)
-            self._delete(part for part in parts if part.last < batch - kept)
-            blocks: dict[int, list[Part]] = {}
-            for part in parts:
-                is_over = part.last // self._block < batch // self._block
-                if part.first == part.last and is_over and part.last >= batch - kept:
-                    blocks.setdefault(part.first // self._block, []).append(part)
-            for block, small in blocks.items():
-                first = block * self._block
-                merged = Part(kind, first, first + self._block - 1)
-                self._write(merged, (_read(self._store, part) for part in small))
-                self._delete(small)
+            first = batch - self._kept * (_LONGER if kind in _LONG else 1)
+            self._delete(part for part in parts if part.last < first)
+            if kind in _LONG:  # the others are large, and few
+                self._merge([part for part in parts if part.last >= first], batch)
+
+    def _merge(self, parts: Iterable[Part], batch: int) -> None:
+        blocks: dict[int, list[Part]] = {}
+        for part in parts:
+            is_over = part.last // self._block < batch // self._block
+            if part.batches < self._block and is_over:
+                blocks.setdefault(part.first // self._block, []).append(part)
+        for block, small in blocks.items():
+            first = block * self._block
+            merged = Part(small[0].kind, first, first + self._block - 1)
+            self._write(merged, (_read(self._store, part) for part in small))
+            self._delete(small)
 
     def _write(self, part: Part, tables: Iterable[pa.Table]) -> None:
-        sink = pa.BufferOutputStream()
-        # A file of one batch is written in the batch's time and soon merged.
-        compression = "snappy" if part.first == part.last else "zstd"
-        with pq.ParquetWriter(sink, SCHEMAS[part.kind], compression=compression) as writer:
+        sink, schema = pa.BufferOutputStream(), SCHEMAS[part.kind]
+        # Hashes and measurements hardly ever repeat.
+        repeating = [field.name for field in schema if field.type not in _DISTINCT]
+        with pq.ParquetWriter(sink, schema, use_dictionary=repeating) as writer:
             for group in _gathered(tables):
                 writer.write_table(group)
         self._store.write(part.name, [sink.getvalue()])
@@ -115,7 +171,7 @@ class History:
 
 def has_history(store: Store) -> bool:
     """Tell whether anything was recorded beside a checkpoint."""
-    return bool(_parts(store, "batches")[0])
+    return bool(store.names(recent.FOLDER) or _parts(store, "batches")[0])
 
 
 def read_history(
@@ -137,14 +193,16 @@ def read_history(
 def _read_all(
     store: Store, last: int | None
 ) -> tuple[list[Snapshot], list[Decision], list[Outcome]]:
-    batches, _ = _parts(store, "batches")
+    waiting = recent.read(store)  # first: what becomes Parquet meanwhile is found twice, not never
+    parts = {kind: _parts(store, kind)[0] for kind in SCHEMAS}
+    batches = [*(part.last for part in parts["batches"]), *waiting]
     if not batches:
         raise InputError(
             f"{store.uri} has no recorded history; give the checkpoint of a flow that was "
             "started with balancing"
         )
-    first = 0 if last is None else batches[-1].last - last + 1
-    tables = {kind: _rows(store, kind, first) for kind in SCHEMAS}
+    first = 0 if last is None else max(batches) - last + 1
+    tables = {kind: _rows(store, kind, parts[kind], waiting, first) for kind in SCHEMAS}
     plans = decode.plans_of(tables["plans"])
     return (
         decode.snapshots_of(tables, plans),
@@ -153,10 +211,16 @@ def _read_all(
     )
 
 
-def _rows(store: Store, kind: str, first: int) -> pa.Table:
+def _rows(
+    store: Store, kind: str, parts: list[Part], waiting: Mapping[int, Tables], first: int
+) -> pa.Table:
     """Return the rows from a batch on; of plans all, as they stand where they were first used."""
-    parts, _ = _parts(store, kind)
     tables = [_read(store, part) for part in parts if part.last >= first or kind == "plans"]
+    tables += [
+        rows[kind]
+        for batch, rows in sorted(waiting.items())
+        if kind in rows and not any(part.first <= batch <= part.last for part in parts)
+    ]
     rows = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables])
     if "batch" not in rows.column_names or not first:
         return rows

@@ -74,6 +74,11 @@ class Balancer:
                 and head - decision.batch <= WAITED
             ]
 
+    def close(self, head: int) -> None:
+        """Record for good what came before the batch that would be next."""
+        if self._history is not None:
+            self._history.close(head)
+
     def __call__(self, batch: Batch) -> Plan | None:
         """Return the plan to follow after a batch, if there is one; `record` is told what is."""
         self._known = self.snapshots[-1].following if self.snapshots else batch.plan

@@ -24,13 +24,12 @@ _MATCHING = frozenset({"join", "join_aggregate", "template"})
 _NAME_LENGTH = 100
 _SCHEMA = pa.schema(
     [
-        ("query", pa.string()),
         ("hash", pa.uint64()),  # null: all the others together
         ("keys", pa.int64()),
         ("rows_in", pa.int64()),
         ("made", pa.float64()),
         ("state", pa.float64()),
-        ("name", pa.string()),
+        ("name", pa.string()),  # of all the others: the query's
     ]
 )
 
@@ -235,19 +234,18 @@ def to_bytes(counts: Mapping[str, KeyCounts]) -> bytes:
         number = len(found.hashes)
         is_rest = np.arange(number + 1) == number
         columns = (
-            pa.repeat(query, number + 1),
             pa.array(np.append(found.hashes, np.uint64(0)), mask=is_rest),
             np.where(is_rest, found.rest_keys, 1),
             np.append(found.rows_in, found.rest_rows_in),
             np.append(found.made, found.rest_made),
             np.append(found.state, found.rest_state),
-            pa.concat_arrays([found.names, pa.array([""])]),
+            pa.concat_arrays([found.names, pa.array([query])]),
         )
         arrays = [pa.array(v, f.type) for v, f in zip(columns, _SCHEMA, strict=True)]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
     if not batches:
         return b""
-    packed: bytes = pack(pa.Table.from_batches(batches), compress=True).to_pybytes()
+    packed: bytes = pack(pa.Table.from_batches(batches)).to_pybytes()
     return packed
 
 
@@ -258,7 +256,7 @@ def from_bytes(packed: bytes) -> dict[str, KeyCounts]:
         number = batch.num_rows - 1
         rest = batch.slice(number).to_pylist()[0]
         heavy = batch.slice(0, number)
-        found[rest["query"]] = KeyCounts(
+        found[rest["name"]] = KeyCounts(
             heavy["hash"].to_numpy(),
             heavy["rows_in"].to_numpy(),
             heavy["made"].to_numpy(),

@@ -79,6 +79,13 @@ class Run(View, declaring.Declares):
         except BaseException as error:  # handed to await_termination
             self._error = error
         finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Let go of the checkpoint, with all that happened on record."""
+        try:
+            self._balancer.close(self._driver.head().batch)
+        finally:
             self._driver.close()
 
     def _start(self, *coming: Registry) -> "StreamingQuery":
@@ -144,7 +151,7 @@ class Run(View, declaring.Declares):
                 self._query.stop()
         if self._thread is not None:
             self._thread.join()
-        self._driver.close()
+        self._close()
 
     @property
     def is_active(self) -> bool:
