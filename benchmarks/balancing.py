@@ -1,11 +1,11 @@
 """What live balancing costs and brings: `python -m benchmarks.balancing [measuring]`.
 
-measuring   the same stream with and without measuring, a few batches with and a few without in
-            turns, so that whatever else the machine does meets both alike: time of a batch and CPU
-            of all processes (medians, and where nine in ten ratios of medians lie if the turns
-            are drawn anew), CPU of the workers' own work, of the border and of the history's
-            thread; and how far the load that rows explain is from the CPU that each worker
-            measured, in single batches (with all their noise) and over all of them (lasting)
+measuring   one stream with and without measuring, two batches with and two without in turns, so
+            that whatever else the machine does meets both alike: time of a batch, CPU of all
+            processes and of the workers' own work (the median ratio of neighbouring turns, and
+            where nine in ten such medians lie if the turns are drawn anew), CPU of the border
+            and of the history's thread; and how far the load that rows explain is from the CPU
+            that each worker measured, in single batches and over all of them (lasting)
 
 Without it no key is counted, and at a border nothing is observed, judged or written to the history.
 What is left is what workers report anyway: rows, seconds and bytes of each query, a few numbers.
@@ -14,7 +14,7 @@ What is left is what workers report anyway: rows, seconds and bytes of each quer
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing, Flow
 from evenflow.history import History
+from evenflow.history.history import GROUP
 from evenflow.model import Plan, Snapshot
 from evenflow.spark.balancer import Balancer
 from evenflow.spark.batch import Batch
@@ -38,8 +39,8 @@ from evenflow.spark.tasks import batch_id
 from evenflow.store import Store
 
 WORKERS = 8
-# Batches of a turn, of which the first is left out; turns that warm up, and turns that count.
-TURN, COLD, WARM, RUNS = 8, 1, 16, 3
+# Batches of a turn; turns that warm up, and turns that count.
+TURN, COLD, WARM, RUNS = 2, 16, 80, 2
 JOIN = """SELECT a.symbol, a.ts, b.ts AS t2, a.price FROM trades a JOIN trades b
     ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
 COUNT = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
@@ -76,19 +77,19 @@ class InTurns(Balancer):
 
     border  seconds at the border of each measured batch
     filed   seconds of the history's thread, for all of them together
-    cpu     seconds of all processes up to each border
+    ended   at the end of each border: the time, and the seconds of all processes up to then
     """
 
     def __init__(self) -> None:
         super().__init__(Balancing.off())  # nothing is moved, so that both sides do the same work
         self.border: dict[int, float] = {}
         self.filed = 0.0
-        self.cpu: dict[int, float] = {}
+        self.ended: dict[int, tuple[float, float]] = {}
 
     def open(self, store: Store, head: int) -> None:
-        """Keep a history whose thread is timed; a turn becomes Parquet together."""
+        """Keep a history whose thread is timed, with as many measured batches in a file as ever."""
         super().open(store, head)
-        self._history = History(store, group=TURN)
+        self._history = History(store, block=4 * GROUP, group=2 * GROUP)
         file = self._history._file
 
         def timed(batches: Any, now: int) -> None:
@@ -99,7 +100,6 @@ class InTurns(Balancer):
         self._history._file = timed  # type: ignore[method-assign]
 
     def __call__(self, batch: Batch) -> Plan | None:
-        self.cpu[batch.number] = cpu_seconds()
         if not is_measured(batch.number):
             return None
         began = time.thread_time()
@@ -112,6 +112,7 @@ class InTurns(Balancer):
             began = time.thread_time()
             super().record(batch, plan, refused)
             self.border[batch.number] += time.thread_time() - began
+        self.ended[batch.number] = time.perf_counter(), cpu_seconds()
 
 
 def measuring() -> Rows:
@@ -159,26 +160,18 @@ def _run(spark: SparkSession, where: Path, source: Path, sql: str) -> dict[str, 
     run.await_termination()
     if run.quarantined:
         raise RuntimeError(f"a query failed: {run.quarantined}")
-    # What a border takes is in the time of the batch after it: the first of a turn is the other's.
     warm = range(COLD * TURN, (COLD + WARM) * TURN)
-    batches = [b for b in run.batches if b.number in warm and b.number % TURN]
+    batches = [batch for batch in run.batches if batch.number in warm]
     seen = [s for s in run.snapshots if s.batch in warm]
-    cpu = balancer.cpu
+    ended = np.array([balancer.ended[at] for at in range(warm.start - 1, warm.stop)])
+    worked = [sum(report.cpu_seconds for report in batch.reports) for batch in batches]
     return {
-        "batches": [
-            {
-                "turn": batch.number // TURN,
-                "batch_ms": 1000 * batch.seconds,
-                "cpu_ms": 1000 * (cpu[batch.number] - cpu[batch.number - 1]),
-                "worker_cpu_ms": 1000 * sum(report.cpu_seconds for report in batch.reports),
-            }
-            for batch in batches
-        ],
+        "spent_ms": 1000 * np.column_stack([np.diff(ended, axis=0), worked]),
         "border_cpu_ms": [1000 * balancer.border[s.batch] for s in seen],
         "filed_cpu_ms": 1000 * balancer.filed / len(balancer.border),
         "errors": [error for snapshot in seen for error in _errors([snapshot])],
         "lasting_errors": _errors(seen),
-        "report_kb": max(len(r.to_json()) for b in batches for r in b.reports) / 1000,
+        "report_kb": max(sum(map(len, r.pack())) for b in batches for r in b.reports) / 1000,
     }
 
 
@@ -191,44 +184,27 @@ def _errors(snapshots: list[Snapshot]) -> list[float]:
 
 
 def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put the turns with and without beside each other, neighbours in pairs."""
-    sides: list[list[list[dict[str, float]]]] = [[], []]
-    for run in runs:
-        turns: dict[int, list[dict[str, float]]] = {}
-        for batch in run["batches"]:
-            turns.setdefault(batch["turn"], []).append(batch)
-        for turn, batches in turns.items():
-            sides[turn % 2].append(batches)
-    without, measured = sides
-
-    def median(turns: list[list[dict[str, float]]], what: str) -> float:
-        return float(np.median([batch[what] for batches in turns for batch in batches]))
-
-    def ratio(what: str, pairs: Sequence[int] = range(len(measured))) -> float:
-        on, off = ([side[at] for at in pairs] for side in (measured, without))
-        return median(on, what) / median(off, what)
-
-    def spread(what: str) -> list[float]:
-        rng, number = np.random.default_rng(0), len(measured)
-        drawn = [ratio(what, rng.integers(0, number, number).tolist()) for _ in range(2000)]
-        return [float(edge) for edge in np.quantile(drawn, [0.05, 0.95])]
-
+    """Put turns without and with measuring beside each other, neighbours in pairs."""
+    what = ("batch_ms", "cpu_ms", "worker_cpu_ms")
+    spent = np.concatenate([run["spent_ms"] for run in runs])
+    off, on = spent.reshape(-1, 2, TURN, len(what)).mean(axis=2).swapaxes(0, 1)
+    pairs = on / off
+    drawn = np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))
+    spread = np.quantile(np.median(pairs[drawn], axis=1), [0.05, 0.95], axis=0)
     border_ms = float(np.median([spent for run in runs for spent in run["border_cpu_ms"]]))
     filed_ms = float(np.mean([run["filed_cpu_ms"] for run in runs]))
-    added_ms = median(measured, "worker_cpu_ms") - median(without, "worker_cpu_ms")
     errors, lasting = (
         [error for run in runs for error in run[kind]] for kind in ("errors", "lasting_errors")
     )
-    return {
-        "batch_ms": median(measured, "batch_ms"),
-        "batch_ms_ratio": ratio("batch_ms"),
-        "batch_ms_ratio_spread": spread("batch_ms"),
-        "cpu_ratio": ratio("cpu_ms"),
-        "cpu_ratio_spread": spread("cpu_ms"),
+    found: dict[str, Any] = {}
+    for at, name in enumerate(what):
+        found[name] = float(np.median(off[:, at]))
+        found[f"{name}_ratio"] = float(np.median(pairs[:, at]))
+        found[f"{name}_ratio_spread"] = spread[:, at].round(4).tolist()
+    added_ms = (found["worker_cpu_ms_ratio"] - 1) * found["worker_cpu_ms"] + border_ms + filed_ms
+    return found | {
         # Less disturbed than the ratio of all CPU: what measuring adds, over what a batch takes.
-        "added_share": (added_ms + border_ms + filed_ms) / median(without, "cpu_ms"),
-        "worker_cpu_ms": median(measured, "worker_cpu_ms"),
-        "worker_cpu_ratio": ratio("worker_cpu_ms"),
+        "added_share": added_ms / found["cpu_ms"],
         "border_cpu_ms": border_ms,
         "filed_cpu_ms": filed_ms,
         "load_error_median": float(np.median(errors)),

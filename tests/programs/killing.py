@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from tests.spark.harness import BEGIN_US, SECOND, cut, trades, write_batches
 
+from evenflow.history import read_history
 from evenflow.spark.ledger import Ledger
 from evenflow.store import Store
 
@@ -104,4 +105,14 @@ def check(folder: Path, *asked: str) -> dict[str, Any]:
     for name, rows in told["expected"].items():
         assert rows, f"{name} has nothing to show"
         assert told["found"][name] == rows, name
+    _check_history(str(folder / "checkpoint"))
     return told
+
+
+def _check_history(checkpoint: str) -> None:
+    """See that every batch and its decision are on record, each once, and all of it in Parquet."""
+    snapshots, decisions, _ = read_history(checkpoint)
+    committed = list(range(_head(Ledger(Store(checkpoint)))))
+    assert [snapshot.batch for snapshot in snapshots] == committed
+    assert [decision.batch for decision in decisions] == committed
+    assert Store(checkpoint).names("history/recent") == []

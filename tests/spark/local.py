@@ -102,7 +102,7 @@ class Local:
             if self.chance is not None and self.chance.random() < 0.3:
                 self.process().run(slot, number, mine)  # an attempt that does not count
             report = self.process().run(slot, number, mine, attempt)
-            reports.append(Report.from_json(report.to_json()))
+            reports.append(Report.unpack(*report.pack()))
         return reports
 
     def process(self) -> Process:

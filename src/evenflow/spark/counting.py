@@ -137,22 +137,28 @@ def _names(values: Iterable[list[pa.Array]], at: Indices) -> pa.Array:
 
     `values` are the columns of the key in each stream.
     """
-    texts, places, begin = [pa.array([""])], np.zeros(len(at), dtype=np.int64), 0
+    texts, places, begin = [], [], 0
     for columns in values:
         here = np.flatnonzero((at >= begin) & (at < begin + len(columns[0])))
         if len(here):
             chosen = pa.array(at[here] - begin)
             parts = [_text(column.take(chosen)) for column in columns]
             text = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ", ")
-            places[here] = np.arange(len(here)) + sum(map(len, texts))
             texts.append(pc.utf8_slice_codeunits(text, 0, _NAME_LENGTH))
+            places.append(here)
         begin += len(columns[0])
-    return pa.concat_arrays(texts).take(pa.array(places))
+    idle = np.flatnonzero(at < 0)
+    if len(idle) or not texts:
+        texts.append(pa.array([""] * len(idle), pa.string()))
+        places.append(idle)
+    together = pa.concat_arrays(texts)
+    return together if len(texts) == 1 else together.take(np.argsort(np.concatenate(places)))
 
 
 def _text(values: pa.Array) -> pa.Array:
     try:
-        texts = pc.fill_null(values.cast(pa.string()), "NULL")
+        texts = values.cast(pa.string())
+        texts = pc.fill_null(texts, "NULL") if texts.null_count else texts
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # bytes, structs
         texts = pa.array([str(value) for value in values.to_pylist()])
     return texts

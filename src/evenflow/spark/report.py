@@ -1,6 +1,5 @@
 """What a worker tells the driver at the end of a batch."""
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -60,16 +59,14 @@ class Report:
     cpu_seconds: float = 0.0
     idle: bool = False
 
-    def to_json(self) -> str:
-        """Return the report as text."""
+    def pack(self) -> tuple[str, bytes]:
+        """Return the report as text, and of its thousands of keys the bytes."""
         record = asdict(replace(self, keys={}))
-        # Thousands of keys: bytes, not numbers in digits.
-        record["keys"] = base64.b64encode(counting.to_bytes(self.keys)).decode()
-        return json.dumps(record, separators=(",", ":"))
+        return json.dumps(record, separators=(",", ":")), counting.to_bytes(self.keys)
 
     @classmethod
-    def from_json(cls, text: str) -> "Report":
-        """Read back what `to_json` gave."""
+    def unpack(cls, text: str, keys: bytes) -> "Report":
+        """Read back what `pack` gave."""
         record: dict[str, Any] = json.loads(text)
         return cls(
             slot=record["slot"],
@@ -84,7 +81,7 @@ class Report:
             published=[(uid, slot, Ref(*ref)) for uid, slot, ref in record["published"]],
             failed=record["failed"],
             poison={name: (Ref(*ref), rows) for name, (ref, rows) in record["poison"].items()},
-            keys=counting.from_bytes(base64.b64decode(record["keys"])),
+            keys=counting.from_bytes(keys),
             cpu_seconds=record["cpu_seconds"],
             idle=record["idle"],
         )

@@ -43,7 +43,7 @@ def start_query(
     """Start it over a frame of `reports`: every `trigger`, or once over all there is."""
 
     def commit(frame: "DataFrame", batch: int) -> None:
-        driver.commit(batch, lambda: [Report.from_json(row["report"]) for row in frame.collect()])
+        driver.commit(batch, lambda: [Report.unpack(*row) for row in frame.collect()])
 
     local = driver.store.local is not None
     with _settings(spark, _SETTINGS | (_LOCAL_SETTINGS if local else {})):

@@ -18,7 +18,7 @@ from evenflow.spark.router import route_source
 from evenflow.spark.worker import Process, Runtime
 from evenflow.store import Store
 
-REPORT = "report string"
+REPORT = "report string, keys binary"
 LOOK_THROUGH = 500  # tasks of a process
 
 
@@ -55,7 +55,8 @@ class Work:
         process = process_of(self.home, self.runtime)
         envelopes = _envelopes(batches, slot)
         report = process.run(slot, batch_id(), envelopes, attempt, self.measuring)
-        yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], names=["report"])
+        columns = [pa.array([part]) for part in report.pack()]
+        yield pa.RecordBatch.from_arrays(columns, names=["report", "keys"])
 
 
 PLACES = "file string, offset long, length long"
