@@ -27,16 +27,21 @@ from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.observe import Memory, observe
 from evenflow.spark.programs import SqlRuntime
 from evenflow.spark.report import QueryStats, Report
+from evenflow.spark.submission import Submission
 
 KEYED = [one for one in SUBMISSIONS if one.name in {"sums", "pairs"}]
 
 
-@given(st.lists(st.integers(0, 40) | st.integers(0, 2**64 - 1), max_size=3000))
+@given(
+    st.lists(st.integers(0, 40) | st.integers(0, 2**64 - 1), max_size=3000),
+    st.sampled_from([0, 5]),
+)
 @settings(max_examples=30)
-def test_the_tally_is_that_of_a_plain_count(values: list[int]) -> None:
+def test_the_tally_is_that_of_a_plain_count(values: list[int], most: int) -> None:
     hashes = np.array(values, dtype=np.uint64)
-    found = zip(*(column.tolist() for column in tally(hashes)), strict=True)
-    assert {key: (number, first) for key, number, first in found} == tally_plain(hashes)
+    numbers = np.arange(len(hashes) if most else 0) % (most + 1)
+    found = zip(*(column.tolist() for column in tally(hashes, numbers)), strict=True)
+    assert {key: (number, first) for key, number, first in found} == tally_plain(hashes, numbers)
 
 
 @given(
@@ -101,6 +106,9 @@ class Nothing:
         """Neither rows nor bytes."""
         return np.zeros((2, len(keys)), dtype=np.int64)
 
+    def tallied(self, rows: int) -> None:
+        """Nothing is grouped."""
+
 
 def test_keys_of_any_type_over_several_streams_have_names() -> None:
     """Composite ones, bytes, numbers, NULL, long ones cut short; one without rows has none."""
@@ -118,6 +126,37 @@ def test_keys_of_any_type_over_several_streams_have_names() -> None:
     assert back.names.equals(counts.names)
     for name in ("hashes", "rows_in", "made", "state"):
         assert getattr(back, name).tolist() == getattr(counts, name).tolist()
+
+
+@pytest.mark.parametrize(
+    ("window", "where", "grouped"),
+    [
+        ("'10 seconds'", "", True),
+        ("'10 seconds', '5 seconds'", "", True),
+        ("'10 seconds'", "WHERE qty > 3", False),
+    ],
+)
+def test_rows_that_an_aggregate_has_grouped_are_counted_by_its_groups(
+    tmp_path: Path, window: str, where: str, grouped: bool
+) -> None:
+    """Late rows too; but all of them by themselves where a condition leaves some out."""
+    sql = f"""SELECT window.start AS s, symbol, qty, count(*) AS n FROM trades {where}
+        GROUP BY window(ts, {window}), symbol, qty"""
+    local = Local(tmp_path, STREAMS, [Submission("query", "counts", sql, ("symbol",))], workers=2)
+    rows = trades(np.random.default_rng(3), 600, span_s=60)
+    uid = local.driver.upcoming()[0].queries["counts"].uid
+    late = shifted(rows.slice(0, 50), -300)
+    for part in (rows.slice(0, 300), rows.slice(300), pa.concat_tables([rows.slice(550), late])):
+        reports = local.batch({"trades": part})
+        truth = Counter("NULL" if s is None else s for s in part["symbol"].to_pylist())
+        found: Counter[str] = Counter()
+        for slot, report in enumerate(reports):
+            counts = report.keys[uid]
+            found.update(dict(zip(counts.names.to_pylist(), counts.rows_in.tolist(), strict=True)))
+            task = local.processes[0].states[slot].tasks[uid].task
+            known = task.tallied(report.queries[uid].rows_in)
+            assert (known is not None) == grouped
+        assert found == truth
 
 
 def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from evenflow.spark.bundle import pack, unpack
 from evenflow.spark.state import Task
 
 MOST = 512
+_EACH_ONCE = np.zeros(0, dtype=np.int64)
 # What a key makes of its rows: pairs with what is kept, one answer a window, or a row each.
 _MATCHING = frozenset({"join", "join_aggregate", "template"})
 _NAME_LENGTH = 100
@@ -70,9 +71,16 @@ def count_keys(
     listed: Hashes,
 ) -> KeyCounts:
     """Count a batch's rows by key; keys that are `listed` are told one by one in any case."""
-    values = [[rows[s][c].combine_chunks() for c in columns[s]] for s in rows]
+    known = task.tallied(sum(map(len, rows.values())))
+    if known is None:
+        values = [[rows[s][c].combine_chunks() for c in columns[s]] for s in rows]
+    else:  # the query has grouped its rows: there is less to count
+        values = [known[0]]
     hashes = [hash_keys(*key) for key in values]
-    found, number, first = tally(hashes[0] if len(hashes) == 1 else np.concatenate(hashes))
+    found, number, first = tally(
+        hashes[0] if len(hashes) == 1 else np.concatenate(hashes),
+        _EACH_ONCE if known is None else known[1],
+    )
     matched = task.kept(found) if kind in _MATCHING else None
     made = _made(kind, len(columns), number, number if matched is None else matched[0], rows_out)
     told, idle = heaviest(number, made, MOST), listed
@@ -165,27 +173,29 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 @kernel
-def tally(hashes: Hashes) -> tuple[Hashes, Indices, Indices]:
+def tally(hashes: Hashes, numbers: Indices) -> tuple[Hashes, Indices, Indices]:
     """Count equal hashes: each once, how often, and where first; in order of appearance.
 
-    Takes memory for the keys that there are, not for the rows.
+    Each counts as its number says, or as one if there are no numbers. Takes memory for the keys
+    that there are, not for the rows.
     """
     slots = np.full(2048, -1, dtype=np.int64)
     keys = np.empty(len(slots) // 2, dtype=np.uint64)
     number, first = np.empty((2, len(keys)), dtype=np.int64)
-    row, count = _fill(hashes, 0, slots, keys, number, first, 0)
+    row, count = _fill(hashes, numbers, 0, slots, keys, number, first, 0)
     while row < len(hashes):
         slots = np.full(4 * len(slots), -1, dtype=np.int64)
         keys, number, first = _wider(keys), _wider(number), _wider(first)
         for key in range(count):
             slots[_slot(slots, keys, keys[key])] = key
-        row, count = _fill(hashes, row, slots, keys, number, first, count)
+        row, count = _fill(hashes, numbers, row, slots, keys, number, first, count)
     return keys[:count], number[:count], first[:count]
 
 
 @kernel
 def _fill(
     hashes: Hashes,
+    numbers: Indices,
     row: int,
     slots: Indices,
     keys: Hashes,
@@ -202,7 +212,7 @@ def _fill(
             slots[at] = count
             keys[count], number[count], first[count] = hashes[row], 0, row
             count += 1
-        number[slots[at]] += 1
+        number[slots[at]] += numbers[row] if len(numbers) else 1
         row += 1
     return row, count
 
@@ -224,12 +234,12 @@ def _slot(slots: Indices, keys: Hashes, wanted: np.uint64) -> int:
     return int(at)
 
 
-def tally_plain(hashes: Hashes) -> dict[int, tuple[int, int]]:
+def tally_plain(hashes: Hashes, numbers: Indices) -> dict[int, tuple[int, int]]:
     """Count the same in plain Python, the kernel's oracle: hash -> (how often, where first)."""
     found: dict[int, tuple[int, int]] = {}
     for row, key in enumerate(hashes.tolist()):
         number, first = found.get(key, (0, row))
-        found[key] = (number + 1, first)
+        found[key] = (number + (int(numbers[row]) if len(numbers) else 1), first)
     return found
 
 

@@ -58,6 +58,9 @@ class Task(Protocol):
     def kept(self, keys: Hashes) -> tuple[Indices, Indices]:
         """Return rows and bytes kept for each of the keys."""
 
+    def tallied(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
+        """Return the keys of new rows in groups, and the rows of each, if that is known anyway."""
+
     def save(self) -> Saved:
         """Return what is new since the last save."""
 

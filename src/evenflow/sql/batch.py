@@ -23,6 +23,7 @@ class Batch:
         self.watermark_us = watermark_us
         self.late: dict[str, int] = {}
         self.poison: dict[str, int] = {}
+        self.grouped: tuple[Group, pa.Table] | None = None  # by the one aggregate over the stream
         self._rows = dict(rows)
         self._done: dict[int, pa.Table] = {}
         self._tables = task.tables()
@@ -70,6 +71,8 @@ class Batch:
                 if late:
                     self.late[stream] = max(self.late.get(stream, 0), late)
         panes.store.compact()
+        if len(self.task.panes) == len(node.feeds) == 1 and straight[0] is not None:
+            self.grouped = None if node.feeds[0].references else (node, self.rows_of(node.feeds[0]))
         return answers
 
     def _block(self, node: Block) -> pa.Table:

@@ -94,6 +94,13 @@ class Task(ABC):
                 sizes += here * run.live.nbytes // len(run)
         return rows, sizes
 
+    def tallied(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
+        """Return the key of each group of new rows, a list of columns, and how many rows it has.
+
+        None unless the last step has grouped all new rows anyway, as many as are given.
+        """
+        return None
+
     def save(self) -> Saved:
         """Hand out the state; segments are immutable and named once and for all."""
         named: dict[str, object] = {}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from evenflow.model.arrays import Indices
 from evenflow.sql.batch import Batch
 from evenflow.sql.engine import Engine
 from evenflow.sql.expressions import SUBSCRIPTIONS
@@ -41,6 +42,7 @@ class QueryTask(Task):
             for node in nodes
             if isinstance(node, Block) and node.probes
         }
+        self.grouped: tuple[Group, pa.Table] | None = None  # new rows of the last step
         self.subscriptions: Subscriptions | None = None
         if program.parameters is not None:
             key = split.get((-1, ""))
@@ -53,6 +55,7 @@ class QueryTask(Task):
             self.watermark_us = mark
         batch = Batch(self, {s: plain(t) for s, t in rows.items()}, mark)
         result = batch.rows_of(self.program.root)
+        self.grouped = batch.grouped
         return Output(finished(result, self.program.schema), batch.late, batch.poison)
 
     def subscribe(self, rows: pa.Table) -> None:
@@ -76,6 +79,19 @@ class QueryTask(Task):
             if (end := panes.next_due_us()) is not None:
                 dues.append(end + panes.node.windows.lag_us)
         return min(dues, default=None)
+
+    def tallied(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
+        """Return how many new rows each group of an aggregate straight over a stream has."""
+        if self.grouped is None:
+            return None
+        node, partial = self.grouped
+        key = self.panes[node.id].store.key
+        if not key or not len(partial):
+            return None
+        numbers: Indices = partial.column("_n").to_numpy()
+        if numbers.sum() != rows:  # a condition has left some out
+            return None
+        return [partial.column(name).combine_chunks() for name in key], numbers
 
     def tables(self) -> Mapping[str, str]:
         """Say under which names the engine keeps tables and subscriptions."""
