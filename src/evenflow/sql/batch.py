@@ -71,8 +71,10 @@ class Batch:
                 if late:
                     self.late[stream] = max(self.late.get(stream, 0), late)
         panes.store.compact()
-        if len(self.task.panes) == len(node.feeds) == 1 and straight[0] is not None:
-            self.grouped = None if node.feeds[0].references else (node, self.rows_of(node.feeds[0]))
+        feed = node.feeds[0]
+        is_only = len(self.task.panes) == len(node.feeds) == len(feed.inputs) == 1
+        if is_only and isinstance(feed.inputs[0].feed, str) and not feed.references:
+            self.grouped = node, self.rows_of(feed)
         return answers
 
     def _block(self, node: Block) -> pa.Table:
