@@ -26,24 +26,24 @@ from evenflow.planning.operators import (
     ALGORITHMS,
     OperatorConfig,
     OperatorSnapshot,
-    decentralised,
-    disjoint,
-    plan,
+    disjoint_domains,
+    measure_operator_plan,
+    plan_decentralised,
     plan_domains,
-    quality,
+    plan_operators,
     warm_up,
 )
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
-from evenflow.planning.operators.ideal import ideal_loads
-from evenflow.planning.operators.pairing import (
+from evenflow.planning.operators.ideal_rates import ideal_loads
+from evenflow.planning.operators.load_statistics import centred
+from evenflow.planning.operators.pairwise import (
     EXCHANGE,
     ONE_WAY,
     REDISTRIBUTE,
-    solve_pair,
-    solve_pair_plain,
+    apply_step,
+    apply_step_plain,
 )
-from evenflow.planning.operators.statistics import centred
-from evenflow.planning.operators.variance import objective
+from evenflow.planning.operators.variance import variance_objective
 from evenflow.simulation.operators.experiment import Experiment, simulate
 from evenflow.simulation.operators.workload import calibrated, chains, periodic
 
@@ -96,7 +96,7 @@ def speed() -> list[dict[str, Any]]:
             cor_glb(*args)
 
         seconds = least_seconds(run, 3 if workers <= 200 else 1)
-        found = quality(snapshot_of(samples, workers), placement)
+        found = measure_operator_plan(snapshot_of(samples, workers), placement)
         row: dict[str, Any] = {
             "workers": workers,
             "seconds": seconds,
@@ -132,10 +132,10 @@ def pair() -> list[dict[str, Any]]:
 
         def kernel(step: int = step, times: int = 1000) -> None:
             for _ in range(times):
-                solve_pair(step, 0.2, deviations, load, movable, load, start.copy())
+                apply_step(step, 0.2, deviations, load, movable, load, start.copy())
 
         def plain(step: int = step) -> None:
-            solve_pair_plain(step, 0.2, deviations, load, movable, start)
+            apply_step_plain(step, 0.2, deviations, load, movable, start)
 
         kernel(times=1)
         seconds, slow = least_seconds(kernel) / 1000, least_seconds(plain)
@@ -158,31 +158,31 @@ def large(workers: int = 1000) -> list[dict[str, Any]]:
     anywhere = np.random.default_rng(1).integers(0, workers, len(new.load)).astype(np.int32)
     running = OperatorSnapshot(new.series, workers, anywhere)
     by_load = np.bincount(anywhere, weights=new.load, minlength=workers).astype(float)
-    parts = disjoint(np.zeros(workers), 20), disjoint(by_load, 20)
+    parts = disjoint_domains(np.zeros(workers), 20), disjoint_domains(by_load, 20)
     cases: list[tuple[str, OperatorSnapshot, Callable[[Any], Any]]] = [
-        ("llf-glb", new, lambda rng: plan("llf-glb", new, config, rng).placement),
-        ("variance", new, lambda rng: plan("variance", new, config, rng).placement),
+        ("llf-glb", new, lambda rng: plan_operators("llf-glb", new, config, rng).placement),
+        ("variance", new, lambda rng: plan_operators("variance", new, config, rng).placement),
         *(
             (f"{name} by domains of 20", new,
              lambda rng, name=name: plan_domains(name, new, config, rng, parts[0]))
             for name in ("cor-glb", "variance")
         ),
         ("random start", running, lambda rng: anywhere),
-        ("cor-se-imp", running, lambda rng: plan("cor-se-imp", running, config, rng).placement),
+        ("cor-se-imp", running, lambda rng: plan_operators("cor-se-imp", running, config, rng).placement),
         ("cor-se-imp by domains of 20", running,
          lambda rng: plan_domains("cor-se-imp", running, config, rng, parts[1])),
         ("variance by domains of 20", running,
          lambda rng: plan_domains("variance", running, config, rng, parts[1])),
         ("cor-se-imp decentralised, 1 round", running,
-         lambda rng: decentralised("cor-se-imp", running, config, rng, 20, 1)),
+         lambda rng: plan_decentralised("cor-se-imp", running, config, rng, 20, 1)),
         ("cor-se-imp decentralised, 4 rounds", running,
-         lambda rng: decentralised("cor-se-imp", running, config, rng, 20, 4)),
+         lambda rng: plan_decentralised("cor-se-imp", running, config, rng, 20, 4)),
     ]  # fmt: skip
     for name, snapshot, work in cases:
         begun = time.process_time()
         placement = work(np.random.default_rng(0))
         seconds = time.process_time() - begun
-        found = quality(snapshot, placement)
+        found = measure_operator_plan(snapshot, placement)
         row = {
             "planner": name,
             "seconds": seconds,
@@ -203,13 +203,16 @@ def gap() -> list[dict[str, Any]]:
         cases = [snapshot_of(loads(workers, seed, each), workers) for seed in SEEDS]
         best, proved = [], 0
         for case in cases:
-            found = plan("exact", case, OperatorConfig(), np.random.default_rng(0))
+            found = plan_operators("exact", case, OperatorConfig(), np.random.default_rng(0))
             proved += all(verdict.code != "optimum_not_proved" for verdict in found.verdicts)
-            best.append(objective(case, found.placement))
+            best.append(variance_objective(case, found.placement))
         for name in ("variance", "cor-glb", "llf-glb"):
-            plans = [plan(name, case, OperatorConfig(), np.random.default_rng(1)) for case in cases]
+            plans = [
+                plan_operators(name, case, OperatorConfig(), np.random.default_rng(1))
+                for case in cases
+            ]
             gaps = [
-                objective(case, found.placement) / least - 1
+                variance_objective(case, found.placement) / least - 1
                 for case, found, least in zip(cases, plans, best, strict=True)
             ]
             row = {

@@ -29,14 +29,14 @@ from evenflow.planning.queries import (
     ONLINE,
     Fleet,
     Placement,
-    Problem,
-    assess,
-    place_all,
+    PlacementProblem,
+    measure_placement,
+    place_arrivals,
     plan_queries,
 )
 from evenflow.planning.queries.herd import herd
 from evenflow.planning.queries.kahypar import SolverMissing, kahypar
-from evenflow.planning.queries.search import queries_to_workers
+from evenflow.planning.queries.search_state import workers_of_queries
 from evenflow.simulation.churn import Churn, Rule, simulate
 from evenflow.simulation.subscriptions import random_subscriptions
 
@@ -48,19 +48,23 @@ def note(*parts: object) -> None:
     print(*parts, file=sys.stderr, flush=True)
 
 
-def instance(count: int, workers: int, beta: float, width: int, seed: int = SEED) -> Problem:
+def instance(
+    count: int, workers: int, beta: float, width: int, seed: int = SEED
+) -> PlacementProblem:
     drawn = random_subscriptions(count, beta, width, np.random.default_rng(seed))
-    return Problem.of(drawn, workers)
+    return PlacementProblem.of(drawn, workers)
 
 
 def warm_up() -> None:
     for name in ALGORITHMS:
         tiny = instance(20, 2, 2.0, 1)
-        tiny = Problem.of(tiny.subscriptions, 2, current=np.zeros(20, dtype=np.int32))
+        tiny = PlacementProblem.of(tiny.subscriptions, 2, current=np.zeros(20, dtype=np.int32))
         plan_queries(tiny, name, np.random.default_rng(0))
 
 
-def measured(problem: Problem, name: str, **options: Any) -> tuple[Placement, dict[str, Any]]:
+def measured(
+    problem: PlacementProblem, name: str, **options: Any
+) -> tuple[Placement, dict[str, Any]]:
     rng = np.random.default_rng(SEED)
     begun = time.process_time()
     placement = plan_queries(problem, name, rng, **options)
@@ -68,8 +72,10 @@ def measured(problem: Problem, name: str, **options: Any) -> tuple[Placement, di
     return placement, row(problem, placement, seconds, online=name in ONLINE)
 
 
-def row(problem: Problem, placement: Placement, seconds: float, *, online: bool) -> dict[str, Any]:
-    figures = assess(problem, placement, online=online)
+def row(
+    problem: PlacementProblem, placement: Placement, seconds: float, *, online: bool
+) -> dict[str, Any]:
+    figures = measure_placement(problem, placement, online=online)
     return {
         "replication_factor": round(figures.replication_factor, 4),
         "max_over_mean_load": round(figures.max_over_mean_load, 4),
@@ -78,14 +84,14 @@ def row(problem: Problem, placement: Placement, seconds: float, *, online: bool)
     }
 
 
-def anchor(problem: Problem) -> tuple[Placement | None, dict[str, Any]]:
+def anchor(problem: PlacementProblem) -> tuple[Placement | None, dict[str, Any]]:
     """Return Mt-KaHyPar's plan, or why there is none."""
     begun = time.process_time()
     try:
         search = kahypar(problem, SEED, threads=2)
     except SolverMissing as missing:
         return None, {"missing": str(missing)}
-    placement = Placement(queries_to_workers(search))
+    placement = Placement(workers_of_queries(search))
     return placement, row(problem, placement, time.process_time() - begun, online=False)
 
 
@@ -115,7 +121,7 @@ def speed(scale: float) -> dict[str, Any]:
         for name in ("onrand", "roundrobin", "leastcost", "herd"):
             online = ONLINE[name](problem, np.random.default_rng(SEED))
             begun = time.perf_counter()
-            place_all(online, problem)
+            place_arrivals(online, problem)
             taken = time.perf_counter() - begun
             seconds[name] = min(taken, seconds.get(name, np.inf))
             note("speed", name, round(taken, 2))
@@ -138,7 +144,7 @@ def repair(scale: float) -> dict[str, Any]:
     results: dict[str, Any] = {"goal": goal}
     for start in ("leastcost", "herd", "drifted"):
         current = drifted(problem) if start == "drifted" else measured(problem, start)[0]
-        running = Problem.of(problem.subscriptions, problem.fleet, current=current.workers)
+        running = PlacementProblem.of(problem.subscriptions, problem.fleet, current=current.workers)
         before = row(running, current, 0.0, online=True)["replication_factor"]
         placement, after = measured(running, "repair", max_moves=count // 20)
         way = (before - after["replication_factor"]) / (before - goal)
@@ -154,13 +160,13 @@ def repair(scale: float) -> dict[str, Any]:
     return results
 
 
-def drifted(problem: Problem) -> Placement:
+def drifted(problem: PlacementProblem) -> Placement:
     """Plan nine tenths of the queries with partition; let herd place the rest as it arrives."""
     known = int(0.9 * len(problem.subscriptions))
-    early = Problem.of(problem.subscriptions.take(np.arange(known)), problem.fleet)
+    early = PlacementProblem.of(problem.subscriptions.take(np.arange(known)), problem.fleet)
     current = np.full(len(problem.subscriptions), -1, dtype=np.int32)
     current[:known] = measured(early, "partition")[0].workers
-    running = Problem.of(problem.subscriptions, problem.fleet, current=current)
+    running = PlacementProblem.of(problem.subscriptions, problem.fleet, current=current)
     return measured(running, "herd")[0]
 
 

@@ -16,7 +16,7 @@ did nothing else. Rates are 1.
 import numpy as np
 
 from evenflow.model.arrays import Bools, Floats, Indices
-from evenflow.planning.queries import Problem
+from evenflow.planning.queries import PlacementProblem
 
 WIDE = 60
 
@@ -60,7 +60,7 @@ class _Program:
         return float(-solved.fun)
 
 
-def most_saved(problem: Problem, moves: int) -> float:
+def most_saved(problem: PlacementProblem, moves: int) -> float:
     """Return how many copies of sources a repair with that many moves saves at most."""
     subscriptions, fleet = problem.subscriptions, len(problem.fleet)
     query, source = subscriptions.query_of_subscription(), subscriptions.sources.astype(np.int64)
@@ -98,7 +98,7 @@ def most_saved(problem: Problem, moves: int) -> float:
 
 
 def _without_a_common_worker(
-    problem: Problem, copies: Indices, source: Indices, spread: Indices
+    problem: PlacementProblem, copies: Indices, source: Indices, spread: Indices
 ) -> Bools:
     """Tell which queries find each source elsewhere, but on no other worker all of them."""
     fleet = len(problem.fleet)

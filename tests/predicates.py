@@ -4,7 +4,7 @@ import numpy as np
 
 from evenflow.model import KeyLoads
 from evenflow.planning.keys import KeyConfig, KeyPlan, feasible
-from evenflow.planning.keys.bound import bound, settled
+from evenflow.planning.keys.balance_goal import balance_goal, current_owners_suffice
 
 
 def each_key_placed_once(keys: KeyLoads, plan: KeyPlan) -> None:
@@ -42,11 +42,11 @@ def verdict_bound_is_a_lower_bound(keys: KeyLoads, plan: KeyPlan) -> None:
 
 def balanced_plan_left_alone(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> None:
     """Nothing moves when both bounds were kept before."""
-    if settled(keys, config, bound(keys, config)):
+    if current_owners_suffice(keys, config, balance_goal(keys, config)):
         assert (plan.owner == keys.owner).all()
 
 
 def fixed_keys_stay(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> None:
     """A key too heavy for any worker is not carried about."""
-    fixed = bound(keys, config).fixed
+    fixed = balance_goal(keys, config).fixed_keys
     assert (plan.owner[fixed] == keys.owner[fixed]).all()

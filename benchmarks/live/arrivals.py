@@ -21,7 +21,7 @@ from evenflow.model import imbalance, round_robin_bytes
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.model.traffic import shipped_bytes
 from evenflow.planning import queries
-from evenflow.planning.queries.cost import traffic
+from evenflow.planning.queries.metrics import total_traffic
 
 SETTINGS = {
     "strict": Balancing(promote=False, repair="repair", max_imbalance=0.065, slack=0.04),
@@ -137,14 +137,14 @@ def _arriving(
 def _best_known(reads: Sequence[Sequence[int]]) -> float:
     """Return the least traffic of a hundred offline plans, over that of dealing out in turn."""
     asked = Subscriptions.of(reads, loads=1.0 + np.array([len(read) for read in reads]))
-    problem = queries.Problem.of(asked, WORKERS)
+    problem = queries.PlacementProblem.of(asked, WORKERS)
     plans = [
         queries.plan_queries(problem, "partition", rng)
         for rng in np.random.default_rng(0).spawn(100)
     ]
     dealt = np.arange(len(reads), dtype=np.int32) % WORKERS
-    least = min(traffic(asked, plan.workers, WORKERS) for plan in plans)
-    return least / traffic(asked, dealt, WORKERS)
+    least = min(total_traffic(asked, plan.workers, WORKERS) for plan in plans)
+    return least / total_traffic(asked, dealt, WORKERS)
 
 
 def _settled(run: Run, batch: int) -> None:

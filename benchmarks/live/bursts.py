@@ -50,7 +50,7 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
     order = rng.permutation(len(names))
     reads = {names[at]: paths[at // each].name for at in order}
     series = LoadSeries(tuple(reads), np.ones((len(names), 1)), np.ones(len(names), dtype=bool))
-    largest = operators.plan(
+    largest = operators.plan_operators(
         "llf-glb",
         operators.OperatorSnapshot(series, WORKERS),
         operators.OperatorConfig(capacity=10.0),

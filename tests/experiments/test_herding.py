@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.experiments import EXPERIMENTS, herding
 from evenflow.experiments.experiment import Outcome, Point, Rows, tidy
-from evenflow.planning.queries import Fleet, traffic
+from evenflow.planning.queries import Fleet, total_traffic
 
 POINT: Point = {
     "panel": "popularity",
@@ -34,7 +34,7 @@ def test_the_replication_factor_is_traffic_over_the_rates_read(algorithm: str) -
     subscriptions = herding.drawn(POINT)
     (row,) = herding.measured(subscriptions, {**POINT, "algorithm": algorithm})
     placed = herding.place(subscriptions, Fleet.of(10), algorithm, herding.seed_of(POINT))
-    flows = traffic(subscriptions, placed.workers, 10)
+    flows = total_traffic(subscriptions, placed.workers, 10)
     assert row["replication_factor"] == pytest.approx(flows / subscriptions.rates.sum())
 
 

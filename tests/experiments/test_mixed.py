@@ -9,7 +9,7 @@ import pytest
 from evenflow.experiments import EXPERIMENTS, mixed
 from evenflow.experiments.experiment import Outcome, Point, Rows, tidy
 from evenflow.planning.keys import ALGORITHMS
-from evenflow.planning.keys.statistics import moved_state
+from evenflow.planning.keys.metrics import moved_state
 
 POINT: Point = {
     **mixed.DEFAULTS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, traffic
+from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, total_traffic
 from evenflow.planning.queries.herd import herd
 from evenflow.simulation.churn import Churn, Rule, draw_lives, draw_times, simulate
 from evenflow.simulation.subscriptions import random_subscriptions
@@ -18,8 +18,10 @@ def test_books_stay_true_under_churn(name: str) -> None:
     history = simulate(ONLINE[name], QUERIES, Fleet.of(10), CHURN, seed=1)
     assert history.final is not None
     state = history.final.state
-    assert state.traffic.sum() == pytest.approx(traffic(QUERIES, state.worker, len(state.load)))
-    live = (state.worker != NOWHERE).sum()
+    assert state.traffic.sum() == pytest.approx(
+        total_traffic(QUERIES, state.worker_of_query, len(state.worker_load))
+    )
+    live = (state.worker_of_query != NOWHERE).sum()
     assert history.samples[-1].live_queries == live == state.totals[1]
     assert 1.0 <= history.replication_factor() <= max(s.workers for s in history.samples)
     assert history.over_bound == 0, str(history)

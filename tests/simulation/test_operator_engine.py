@@ -6,7 +6,7 @@ import pytest
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.lot import lot
+from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.simulation.operators.cluster import Cluster
 from evenflow.simulation.operators.plain import PlainCluster
 from evenflow.simulation.operators.workload import merged
@@ -63,7 +63,7 @@ def test_kernel_equals_plain_version(seed: int) -> None:
     cluster.run(until=6.0)
     cluster.move(after.astype(np.int32), seconds=2.0)
     cluster.run(until=60.0)
-    plain = PlainCluster(DIAMOND, 3, before, lot(np.random.default_rng(seed)))
+    plain = PlainCluster(DIAMOND, 3, before, seed_state(np.random.default_rng(seed)))
     goals = [
         (5.0, 7.0, {0: int(between[0]), 5: int(between[5])}),
         (6.0, 8.0, {1: int(after[1]), 3: int(after[3])}),

@@ -7,8 +7,8 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.ideal import ideal_loads
-from evenflow.planning.operators.statistics import correlations
+from evenflow.planning.operators.ideal_rates import ideal_loads
+from evenflow.planning.operators.load_statistics import correlations
 from evenflow.simulation.operators.experiment import Experiment, play, simulate
 from evenflow.simulation.operators.report import delays
 from evenflow.simulation.operators.workload import (

@@ -165,7 +165,7 @@ def report(
 ) -> dict[str, Any]:
     """Return the fields of --json."""
     from evenflow.planning.keys import feasible
-    from evenflow.planning.keys.statistics import imbalance, max_over_mean, moved_state
+    from evenflow.planning.keys.metrics import max_over_mean, max_relative_deviation, moved_state
 
     keys = problem.loads
     moved, total = moved_state(keys, plan.owner), float(keys.state.sum())
@@ -174,8 +174,8 @@ def report(
         "workers": keys.workers,
         "keys": problem.listed,
         "feasible": feasible(keys, config, plan),
-        "imbalance_before": imbalance(keys.loads()),
-        "imbalance": imbalance(plan.loads),
+        "imbalance_before": max_relative_deviation(keys.loads()),
+        "imbalance": max_relative_deviation(plan.loads),
         "max_over_mean": max_over_mean(plan.loads),
         "table_size": plan.table_size(keys),
         "moved_keys": int((plan.owner != keys.owner).sum()),

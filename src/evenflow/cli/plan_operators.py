@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from evenflow.planning.operators.snapshot import OperatorSnapshot
+    from evenflow.planning.operators.problem import OperatorSnapshot
 
 
 def operators(
@@ -44,9 +44,9 @@ def operators(
     from evenflow.cli.files import check_writable, write_tables
     from evenflow.cli.output import as_json, print_json, print_loads, print_result
     from evenflow.errors import InputError
-    from evenflow.planning.operators.quality import quality
-    from evenflow.planning.operators.registry import ALGORITHMS, plan, warm_up
-    from evenflow.planning.operators.snapshot import OperatorConfig
+    from evenflow.planning.operators.metrics import measure_operator_plan
+    from evenflow.planning.operators.problem import OperatorConfig
+    from evenflow.planning.operators.registry import ALGORITHMS, plan_operators, warm_up
 
     if algorithm not in ALGORITHMS:
         raise InputError(
@@ -63,14 +63,14 @@ def operators(
     config = OperatorConfig(balance, exchange, correlation, capacity, max_moves=len(names))
     warm_up(algorithm)
     started = perf_counter()
-    planned = plan(algorithm, snapshot, config, np.random.default_rng(seed))
+    planned = plan_operators(algorithm, snapshot, config, np.random.default_rng(seed))
     seconds = perf_counter() - started
     result: dict[str, Any] = {
         "algorithm": algorithm,
         "workers": workers,
         "operators": len(names),
         "samples": snapshot.samples.shape[1],
-        **asdict(quality(snapshot, planned.placement)),
+        **asdict(measure_operator_plan(snapshot, planned.placement)),
         "plan_seconds": seconds,
         "verdicts": as_json(planned.verdicts),
     }
@@ -101,7 +101,7 @@ def read_snapshot(
     from evenflow.cli.files import at_least_zero, numbers, read_table
     from evenflow.errors import InputError
     from evenflow.model import LoadSeries
-    from evenflow.planning.operators.snapshot import NEW, OperatorSnapshot
+    from evenflow.planning.operators.problem import NOWHERE, OperatorSnapshot
 
     table = read_table(loads, ("operator", "sample", "load"), ("movable", "worker"))
     values = at_least_zero(numbers(table, "load", loads), "load", loads).to_numpy()
@@ -121,7 +121,7 @@ def read_snapshot(
     samples = np.zeros((len(names), len(moments)))
     samples[row_of, moment_of] = values
     movable = np.ones(len(names), dtype=bool)
-    placement = np.full(len(names), NEW, dtype=np.int32)
+    placement = np.full(len(names), NOWHERE, dtype=np.int32)
     if "movable" in table.column_names:
         flags = _flags(table["movable"], loads)
         movable = _one_each(flags, row_of, names, "movable", loads).astype(bool)
@@ -139,7 +139,7 @@ def read_snapshot(
         found_at = at.to_numpy()
         if (found_at < 0).all():
             raise InputError(f"{current}: names none of the operators of {loads}")
-        placement = np.where(found_at >= 0, where[found_at], NEW).astype(np.int32)
+        placement = np.where(found_at >= 0, where[found_at], NOWHERE).astype(np.int32)
     series = LoadSeries(tuple(map(str, names.to_pylist())), samples, movable)
     return OperatorSnapshot(series, workers, placement), names
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from evenflow.cli.subscription_files import QueryFile
     from evenflow.model import Verdict
-    from evenflow.planning.queries import Assessment, Placement, Problem
+    from evenflow.planning.queries import Placement, PlacementMetrics, PlacementProblem
 
 
 def queries(
@@ -64,8 +64,14 @@ def queries(
     from evenflow.cli.files import check_writable, write_tables
     from evenflow.cli.output import as_json, print_json, print_result
     from evenflow.cli.subscription_files import read_placement, read_queries
-    from evenflow.planning.queries import ALGORITHMS, ONLINE, Fleet, Problem, assess
-    from evenflow.planning.queries.offline import rooms
+    from evenflow.planning.queries import (
+        ALGORITHMS,
+        ONLINE,
+        Fleet,
+        PlacementProblem,
+        measure_placement,
+    )
+    from evenflow.planning.queries.offline import worker_capacities
 
     if algorithm not in ALGORITHMS:
         raise InputError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm}")
@@ -81,14 +87,14 @@ def queries(
     check_writable(placement_out, inputs=(file, sources, current))
     given = read_queries(file, sources, workers)
     at = read_placement(current, given.names, workers) if current else None
-    problem = Problem.of(given.subscriptions, fleet, given.pinned, at)
+    problem = PlacementProblem.of(given.subscriptions, fleet, given.pinned, at)
     if algorithm not in ONLINE:
-        problem.check_pins(rooms(problem))
+        problem.check_pins(worker_capacities(problem))
     if algorithm == "single-source":
         _refuse_more_sources(given)
     placement, seconds = _timed(problem, algorithm, seed, max_moves)
     placement = replace(placement, verdicts=_by_name(placement.verdicts, given.names))
-    assessment = assess(problem, placement, online=algorithm in ONLINE)
+    assessment = measure_placement(problem, placement, online=algorithm in ONLINE)
     if placement_out:
         import pyarrow as pa
 
@@ -126,15 +132,15 @@ def _by_name(verdicts: "tuple[Verdict, ...]", names: "pa.Array") -> "tuple[Verdi
 
 
 def _timed(
-    problem: "Problem", algorithm: str, seed: int, max_moves: int | None
+    problem: "PlacementProblem", algorithm: str, seed: int, max_moves: int | None
 ) -> "tuple[Placement, float]":
     """Plan, and measure planning alone: a tiny plan first keeps compilation out of it."""
     import numpy as np
 
     from evenflow.model.subscriptions import Subscriptions
-    from evenflow.planning.queries import Problem, plan_queries
+    from evenflow.planning.queries import PlacementProblem, plan_queries
 
-    tiny = Problem.of(Subscriptions.of([[0], [0]]), 2, current=np.zeros(2, dtype=np.int32))
+    tiny = PlacementProblem.of(Subscriptions.of([[0], [0]]), 2, current=np.zeros(2, dtype=np.int32))
     plan_queries(tiny, algorithm, np.random.default_rng(seed), max_moves)
     begun = time.perf_counter()
     placement = plan_queries(problem, algorithm, np.random.default_rng(seed), max_moves)
@@ -142,13 +148,13 @@ def _timed(
 
 
 def _result(
-    problem: "Problem",
+    problem: "PlacementProblem",
     algorithm: str,
     placement: "Placement",
-    assessment: "Assessment",
+    assessment: "PlacementMetrics",
     seconds: float,
 ) -> dict[str, Any]:
-    from evenflow.planning.queries.types import query_types
+    from evenflow.planning.queries.query_types import query_types
 
     subscriptions = problem.subscriptions
     return {

@@ -12,9 +12,9 @@ from evenflow.experiments.looks import look
 from evenflow.experiments.measures import markdown, short, spreads
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
-from evenflow.planning.operators.ideal import ideal_loads
-from evenflow.planning.operators.registry import plan, warm_up
-from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.ideal_rates import ideal_loads
+from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.registry import plan_operators, warm_up
 from evenflow.simulation.operators.experiment import Experiment as Simulated
 from evenflow.simulation.operators.experiment import play
 from evenflow.simulation.operators.workload import calibrated, chains, periodic, sample_rates
@@ -39,7 +39,9 @@ def _fig1_run(point: Point) -> list[Row]:
     streams = [s.scaled(rate) for s in periodic(2, e.end_seconds, PERIOD, 2.0, rng)]
     if point["algorithm"] == "variance":
         seen = ideal_loads(network, sample_rates(streams, PERIOD, 1.0))
-        placement = plan("variance", snapshot_of(seen, 2), OperatorConfig(), rng).placement
+        placement = plan_operators(
+            "variance", snapshot_of(seen, 2), OperatorConfig(), rng
+        ).placement
     else:
         connected = point["algorithm"] == "connected"
         placement = np.array([0, 0, 1, 1] if connected else [0, 1, 1, 0], dtype=np.int32)
@@ -113,7 +115,7 @@ def _table1_run(point: Point) -> list[Row]:
     times = []
     for _ in range(3):
         begun = time.thread_time()
-        plan(name, snapshot, OperatorConfig(), np.random.default_rng(0))
+        plan_operators(name, snapshot, OperatorConfig(), np.random.default_rng(0))
         times.append(time.thread_time() - begun)
     return [{"plan_seconds": min(times)}]
 

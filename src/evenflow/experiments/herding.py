@@ -15,9 +15,9 @@ from evenflow.planning.queries import (
     ONLINE,
     Fleet,
     Placement,
-    Problem,
-    assess,
-    place_all,
+    PlacementProblem,
+    measure_placement,
+    place_arrivals,
     plan_queries,
 )
 from evenflow.simulation.subscriptions import random_subscriptions
@@ -54,11 +54,11 @@ def drawn(point: Point) -> Subscriptions:
 
 def place(subscriptions: Subscriptions, fleet: Fleet, algorithm: str, seed: int) -> Placement:
     """Place all queries; repair mends what herd did, with moves of 5 % of the queries."""
-    problem, rng = Problem.of(subscriptions, fleet), np.random.default_rng(seed)
+    problem, rng = PlacementProblem.of(subscriptions, fleet), np.random.default_rng(seed)
     if algorithm != "repair":
         return plan_queries(problem, algorithm, rng)
-    arrived = place_all(ONLINE["herd"](problem, rng), problem)
-    running = Problem.of(subscriptions, fleet, current=arrived.workers)
+    arrived = place_arrivals(ONLINE["herd"](problem, rng), problem)
+    running = PlacementProblem.of(subscriptions, fleet, current=arrived.workers)
     return plan_queries(running, "repair", rng, max_moves=len(subscriptions) // REPAIR_SHARE)
 
 
@@ -67,7 +67,7 @@ def measured(subscriptions: Subscriptions, point: Point) -> list[Row]:
     fleet, algorithm = Fleet.of(int(point["workers"])), str(point["algorithm"])
     placement = place(subscriptions, fleet, algorithm, seed_of(point))
     online = algorithm in ONLINE or algorithm == "repair"
-    figures = assess(Problem.of(subscriptions, fleet), placement, online=online)
+    figures = measure_placement(PlacementProblem.of(subscriptions, fleet), placement, online=online)
     return [
         {
             "replication_factor": figures.replication_factor,

@@ -17,7 +17,7 @@ from evenflow.experiments.herding import (
 )
 from evenflow.experiments.measures import Spread, judged, only, short, spreads
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import Fleet, Problem, assess, plan_queries
+from evenflow.planning.queries import Fleet, PlacementProblem, measure_placement, plan_queries
 from evenflow.planning.queries.onrand import expected_traffic
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def _random_once(point: Point) -> Row:
     queries, workers = int(point["queries"]), int(point["workers"])
     subscriptions = drawn(point) if point["family"] == "zipf" else _pieces(queries, workers)
     boundless = Fleet.of(workers, absolute_slack=float(queries))  # nothing is turned away
-    problem = Problem.of(subscriptions, boundless)
+    problem = PlacementProblem.of(subscriptions, boundless)
     placement = plan_queries(problem, "onrand", np.random.default_rng(seed_of(point)))
     worst = workers * float(subscriptions.rates.sum())
     return {
-        "share": assess(problem, placement, online=True).traffic / worst,
+        "share": measure_placement(problem, placement, online=True).traffic / worst,
         "expected_share": expected_traffic(subscriptions, workers) / worst,
     }
 
@@ -155,8 +155,8 @@ def _single_once(point: Point) -> Row:
     rng = np.random.default_rng(seed_of(point))
     workers = int(point["workers"])
     subscriptions = _single_source(point, rng)
-    problem = Problem.of(subscriptions, Fleet.of(workers, slack=float(point["slack"])))
-    figures = assess(problem, plan_queries(problem, "single-source", rng), online=False)
+    problem = PlacementProblem.of(subscriptions, Fleet.of(workers, slack=float(point["slack"])))
+    figures = measure_placement(problem, plan_queries(problem, "single-source", rng), online=False)
     equal = point["rates"] == "equal"
     return {
         "ratio": figures.traffic / figures.lower_bound,

@@ -19,7 +19,7 @@ from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows,
 from evenflow.experiments.herding import PAPER, drawn, seed_of
 from evenflow.experiments.herding_churn import rule_of
 from evenflow.experiments.measures import Spread, judged, only, short, spreads
-from evenflow.planning.queries import Fleet, Problem, plan_queries, traffic
+from evenflow.planning.queries import Fleet, PlacementProblem, plan_queries, total_traffic
 from evenflow.simulation.churn import Churn, draw_times, sample_steps, simulate
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ def _replanned(point: Point, churn: Churn) -> list[Row]:
         rng = np.random.default_rng(seed_of(point))
         slack = max(fleet.slack, fleet.absolute_slack * len(fleet) / len(live))  # equation 4
         same_room = Fleet.of(len(fleet), slack)
-        placement = plan_queries(Problem.of(live, same_room), "partition", rng)
+        placement = plan_queries(PlacementProblem.of(live, same_room), "partition", rng)
         rows.append(
             {
                 "hour": int(step) / 60,
                 "live_queries": len(live),
-                "traffic": traffic(live, placement.workers, len(fleet)),
+                "traffic": total_traffic(live, placement.workers, len(fleet)),
                 "worst": len(fleet) * float(live.rates[live.degrees() > 0].sum()),
             }
         )

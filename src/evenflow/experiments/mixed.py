@@ -24,7 +24,7 @@ from evenflow.experiments.experiment import Point, Row, Scale
 from evenflow.model import KeyLoads, hash_keys, jump
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan, feasible, warm_up
-from evenflow.planning.keys.statistics import max_over_mean, moved_state, windowed_state
+from evenflow.planning.keys.metrics import max_over_mean, moved_state, windowed_state
 from evenflow.simulation.keys import fluctuate, zipf_costs
 
 PAPER = "Parallel stream processing against workload skewness and variance (HPDC 2017)"

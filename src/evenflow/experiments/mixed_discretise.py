@@ -29,10 +29,10 @@ from evenflow.experiments.mixed import (
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS
-from evenflow.planning.keys.bound import bound
-from evenflow.planning.keys.compact import compact_at, group, mixed_records
+from evenflow.planning.keys.balance_goal import balance_goal
+from evenflow.planning.keys.compact import compact_with_degree, group_keys, mixed_records
 from evenflow.planning.keys.discretise import discretise
-from evenflow.planning.keys.statistics import moved_state
+from evenflow.planning.keys.metrics import moved_state
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def _run(point: Point) -> list[Row]:
 
 def _at(keys: KeyLoads, point: Point, degree: int) -> Row:
     config, rng = config_of(point), np.random.default_rng(0)
-    aim = bound(keys, config)
+    aim = balance_goal(keys, config)
     if degree == ORIGINAL:
         mixed = ALGORITHMS["mixed"]
         runs = [timed(lambda: mixed(keys, config, rng)) for _ in range(REPEATS)]
@@ -79,10 +79,10 @@ def _at(keys: KeyLoads, point: Point, degree: int) -> Row:
             "error_percent": 0.0,
             "own_error_percent": 0.0,
         }
-    records, _ = group(keys, aim, degree)
-    wholes = [timed(lambda: compact_at(keys, config, degree)) for _ in range(REPEATS)]
+    records, _ = group_keys(keys, aim, degree)
+    wholes = [timed(lambda: compact_with_degree(keys, config, degree)) for _ in range(REPEATS)]
     plans = [
-        timed(lambda: mixed_records(records, config, keys.workers, aim.limit))
+        timed(lambda: mixed_records(records, config, keys.workers, aim.max_load))
         for _ in range(REPEATS)
     ]
     return {

@@ -16,9 +16,15 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import NOWHERE, Fleet, Online, Problem, departure
+from evenflow.planning.queries import (
+    NOWHERE,
+    Fleet,
+    OnlinePlacer,
+    PlacementProblem,
+    departure_events,
+)
 
-Rule = Callable[[Problem, np.random.Generator], Online]
+Rule = Callable[[PlacementProblem, np.random.Generator], OnlinePlacer]
 PARETO_SHAPE = 2.0
 
 
@@ -70,7 +76,7 @@ class History:
     samples: tuple[Sample, ...]
     moved_queries: int = 0
     over_bound: int = 0
-    final: Online | None = field(default=None, repr=False)
+    final: OnlinePlacer | None = field(default=None, repr=False)
 
     def replication_factor(self) -> float:
         """Return the mean over the second half, when the number of live queries is steady."""
@@ -108,14 +114,14 @@ def simulate(
     changes = np.arange(churn.fleet_every or last + 1, last, churn.fleet_every or last + 1)
     capacities = np.concatenate((fleet.capacities, np.zeros(len(changes))))
     fleet = Fleet(capacities, fleet.slack, fleet.absolute_slack)
-    online = rule(Problem.of(subscriptions, fleet), rng)
+    online = rule(PlacementProblem.of(subscriptions, fleet), rng)
     lines = [f"seed {seed}: {len(subscriptions)} queries, {churn}"]
     taken: list[Sample] = []
     done = 0
     stops = [(2 * int(step) + 1, 0) for step in changes] + [(2 * int(m) + 2, 1) for m in moments]
     for key, is_sample in sorted(stops):
         upto = int(np.searchsorted(keys, key))
-        online.run(order[done:upto])
+        online.process_events(order[done:upto])
         done = upto
         if is_sample:
             taken.append(_sample(online, fleet, key // 2 - 1))
@@ -123,7 +129,13 @@ def simulate(
             fleet, line = _change(online, fleet, rng)
             lines.append(f"step {key // 2}: {line}")
     lines += [str(sample) for sample in taken]
-    return History(tuple(lines), tuple(taken), online.moves(), int(online.over.sum()), online)
+    return History(
+        tuple(lines),
+        tuple(taken),
+        online.count_moves(),
+        int(online.over_bound_counts.sum()),
+        online,
+    )
 
 
 def sample_steps(last: int, samples: int) -> Indices:
@@ -155,13 +167,13 @@ def _arrivals(steps: Indices, churn: Churn) -> Floats | float:
 def _query_events(arrived: Indices, departs: Indices) -> tuple[Indices, Indices]:
     """Return arrivals and departures in order, and their keys: 2 step, and 1 more for arrivals."""
     leaving = np.flatnonzero(departs <= arrived[-1])
-    events = np.concatenate((np.arange(len(arrived)), departure(leaving)))
+    events = np.concatenate((np.arange(len(arrived)), departure_events(leaving)))
     keys = np.concatenate((2 * arrived + 1, 2 * departs[leaving]))
     order = np.argsort(keys, kind="stable")
     return events[order], keys[order]
 
 
-def _change(online: Online, fleet: Fleet, rng: np.random.Generator) -> tuple[Fleet, str]:
+def _change(online: OnlinePlacer, fleet: Fleet, rng: np.random.Generator) -> tuple[Fleet, str]:
     """Add a worker or lose a random one; the last worker is never lost."""
     capacities = fleet.capacities.copy()
     active = np.flatnonzero(capacities > 0)
@@ -178,15 +190,15 @@ def _change(online: Online, fleet: Fleet, rng: np.random.Generator) -> tuple[Fle
     return changed, f"{what}, {len(replaced)} queries placed again"
 
 
-def _sample(online: Online, fleet: Fleet, step: int) -> Sample:
+def _sample(online: OnlinePlacer, fleet: Fleet, step: int) -> Sample:
     state = online.state
     active = fleet.capacities > 0
-    levels = state.load[active] / fleet.shares[active]
-    rates = float(state.rates[state.live > 0].sum())
-    total = float(state.load.sum())
+    levels = state.worker_load[active] / fleet.shares[active]
+    rates = float(state.rates[state.live_queries > 0].sum())
+    total = float(state.worker_load.sum())
     return Sample(
         step,
-        int((state.worker != NOWHERE).sum()),
+        int((state.worker_of_query != NOWHERE).sum()),
         int(active.sum()),
         float(state.traffic.sum()),
         float(state.traffic.sum()) / rates if rates else 1.0,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.model import KeyLoads, hash_keys, jump
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
-from evenflow.planning.keys.exact import lower_bound
-from evenflow.planning.keys.knapsack import cover_plain, least_cover
-from evenflow.planning.keys.statistics import moved_state
+from evenflow.planning.keys.exact import least_moved_state
+from evenflow.planning.keys.knapsack import least_cover, least_cover_plain
+from evenflow.planning.keys.metrics import moved_state
 from evenflow.simulation.keys import zipf_costs
 
 
@@ -42,7 +42,7 @@ def test_covers_are_the_cheapest(items: list[tuple[int, int]], need: int) -> Non
         assert chosen.all()
     else:
         assert cost[chosen].sum() >= need
-        assert price[chosen].sum() == cover_plain(cost, price, need)
+        assert price[chosen].sum() == least_cover_plain(cost, price, need)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_within_8_percent_of_the_optimum(
     least = moved_state(keys, best.owner)
     assert least <= moved_state(keys, ours.owner) + 1e-6
     assert moved_state(keys, ours.owner) <= 1.08 * least
-    assert lower_bound(keys, config) <= least * (1 + 1e-6)
+    assert least_moved_state(keys, config) <= least * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.model import hash_keys, jump
-from evenflow.planning.keys.discretise import descending, discretise, discretise_plain
+from evenflow.planning.keys.discretise import descending_order, discretise, discretise_plain
 from evenflow.simulation.keys import zipf_costs
 
 EXAMPLE = np.array([8.0, 6, 3, 2, 2, 1, 1, 1, 1, 1])
@@ -20,7 +20,7 @@ def test_the_papers_example_has_total_deviation_zero() -> None:
 @given(st.lists(st.integers(1, 5000).map(float), min_size=1), st.integers(0, 8))
 def test_kernel_equals_plain_version(values: list[float], power: int) -> None:
     array = np.array([1.0, *values])
-    order = descending(array)
+    order = descending_order(array)
     assert discretise(array, 2**power)[order].tolist() == discretise_plain(
         array[order].tolist(), 2**power
     )
@@ -29,7 +29,7 @@ def test_kernel_equals_plain_version(values: list[float], power: int) -> None:
 @given(st.lists(st.floats(-0.0, 1e12, allow_subnormal=False), min_size=1))
 def test_descending_is_right_to_8_leading_bits(values: list[float]) -> None:
     array = np.array(values)
-    ordered = array[descending(array)]
+    ordered = array[descending_order(array)]
     assert sorted(ordered) == sorted(values)
     assert (ordered[1:] <= ordered[:-1] * (1 + 2**-8)).all()
 

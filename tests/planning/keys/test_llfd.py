@@ -8,7 +8,7 @@ from tests.strategies import key_loads
 
 from evenflow.model import KeyLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
-from evenflow.planning.keys.llfd import llfd, llfd_plain, llfd_records
+from evenflow.planning.keys.llfd import llfd_owners, llfd_plain, llfd_records
 
 # Figure 4: keys k1..k6; k3 and k5 are in the routing table, the others at home.
 FIGURE_4 = KeyLoads.of(
@@ -39,7 +39,7 @@ def test_kernel_equals_plain_version(keys: KeyLoads, slack: float, data: st.Data
     fixed = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
     limit = slack * float(keys.cost.sum()) / keys.workers
     given_to_both = (keys.cost, psi, keys.owner, fixed, keys.workers, limit)
-    assert llfd(*given_to_both).tolist() == llfd_plain(*given_to_both).tolist()
+    assert llfd_owners(*given_to_both).tolist() == llfd_plain(*given_to_both).tolist()
 
 
 @given(keys=key_loads(max_keys=8), data=st.data())
@@ -79,7 +79,7 @@ def test_theorem_1_bound(workers: int, share: int, seed: int) -> None:
     ]
     cost = rng.permutation(np.concatenate(parts)).astype(float)
     owner = rng.integers(0, workers, len(cost)).astype(np.int32)
-    new = llfd(cost, cost, owner, np.zeros(len(cost), np.bool_), workers, float(share))
+    new = llfd_owners(cost, cost, owner, np.zeros(len(cost), np.bool_), workers, float(share))
     loads = np.bincount(new, weights=cost, minlength=workers)
     assert loads.max() / share - 1 <= (1 - 1 / workers) / 3 + 1e-9
 

@@ -12,8 +12,8 @@ from tests.strategies import key_configs, key_loads
 from evenflow.cli.plan_keys import KeyAlgorithm
 from evenflow.model import KeyLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
-from evenflow.planning.keys.bound import bound
-from evenflow.planning.keys.statistics import moved_state
+from evenflow.planning.keys.balance_goal import balance_goal
+from evenflow.planning.keys.metrics import moved_state
 
 REBALANCING = ("llfd", "minmig", "mixed", "compact", "cover")
 FAST = [name for name in ALGORITHMS if name != "exact"]
@@ -108,12 +108,12 @@ def test_exact_is_the_optimum(keys: KeyLoads, config: KeyConfig) -> None:
 
 def least_moved(keys: KeyLoads, config: KeyConfig) -> float | None:
     """Return the least state any plan within the bounds moves, by trying every assignment."""
-    aim = bound(keys, config)
+    aim = balance_goal(keys, config)
     best = None
     for choice in np.ndindex(*[keys.workers] * len(keys)):
         owner = np.array(choice, dtype=np.int32)
         entries = int((owner != keys.home).sum())
-        if entries <= config.max_table and keys.loads(owner).max() <= aim.limit:
+        if entries <= config.max_table and keys.loads(owner).max() <= aim.max_load:
             moved = moved_state(keys, owner)
             best = moved if best is None else min(best, moved)
     return best

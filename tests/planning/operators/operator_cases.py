@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats
-from evenflow.planning.operators.snapshot import NEW, OperatorSnapshot
+from evenflow.planning.operators.problem import NOWHERE, OperatorSnapshot
 
 
 def bursts(operators: int, samples: int, seed: int) -> Floats:
@@ -27,7 +27,7 @@ def snapshot(
     movable = np.ones(len(samples), dtype=bool)
     movable[list(pinned)] = False
     names = tuple(f"o{o}" for o in range(len(samples)))
-    running = np.full(len(samples), NEW) if placement is None else placement
+    running = np.full(len(samples), NOWHERE) if placement is None else placement
     where = np.asarray(running, dtype=np.int32)
     return OperatorSnapshot(LoadSeries(names, samples, movable), workers, where)
 

@@ -10,16 +10,16 @@ from tests.planning.operators.operator_cases import bursts, snapshot, snapshots
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Workers
-from evenflow.planning.operators.exact import exact, exact_plain
-from evenflow.planning.operators.improvement import improvement_round
-from evenflow.planning.operators.pairing import EXCHANGE, pairs_plain
-from evenflow.planning.operators.quality import quality
-from evenflow.planning.operators.registry import ALGORITHMS, PLANNERS, plan
-from evenflow.planning.operators.relabel import relabel
-from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.statistics import centred, centred_correlation
-from evenflow.planning.operators.traffic import Traffic
-from evenflow.planning.operators.variance import objective, static
+from evenflow.planning.operators.exact import least_variance_placement, least_variance_plain
+from evenflow.planning.operators.improvement import correlation_round
+from evenflow.planning.operators.load_statistics import centred, centred_correlation
+from evenflow.planning.operators.metrics import measure_operator_plan
+from evenflow.planning.operators.pairwise import EXCHANGE, pair_by_load
+from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.registry import ALGORITHMS, PLANNERS, plan_operators
+from evenflow.planning.operators.relabel_workers import relabel_workers
+from evenflow.planning.operators.traffic import SourceTraffic
+from evenflow.planning.operators.variance import plan_static, variance_objective
 
 ONE_WAY = ("cor-bal", "llf-bal", "rand-bal")
 CONFIG = OperatorConfig()
@@ -28,7 +28,7 @@ CONFIG = OperatorConfig()
 def planned(
     algorithm: str, s: OperatorSnapshot, config: OperatorConfig = CONFIG, seed: int = 0
 ) -> Workers:
-    return plan(algorithm, s, config, np.random.default_rng(seed)).placement
+    return plan_operators(algorithm, s, config, np.random.default_rng(seed)).placement
 
 
 def worker_loads(s: OperatorSnapshot, placement: Workers) -> Floats:
@@ -55,14 +55,14 @@ def test_every_operator_has_a_worker_and_pinned_ones_keep_theirs(
 def test_new_operators_are_placed_and_running_ones_count(algorithm: str) -> None:
     samples = bursts(12, 6, 4)
     samples[:3] *= 5
-    placement = np.full(12, NEW, dtype=np.int32)
+    placement = np.full(12, NOWHERE, dtype=np.int32)
     placement[:3] = 0
     s = snapshot(samples, 3, placement, pinned=(0, 1, 2))
     after = planned(algorithm, s)
     assert (after[:3] == 0).all()
     loads = worker_loads(s, after)
     assert loads[1:].min() > 0
-    assert quality(s, after).moved_operators == 0
+    assert measure_operator_plan(s, after).moved_operators == 0
 
 
 @pytest.mark.parametrize("algorithm", ONE_WAY)
@@ -88,7 +88,7 @@ def test_improvement_is_accepted_only_if_correlation_rises(s: OperatorSnapshot) 
         return
     placement, deviations = s.placement.copy(), centred(s.samples)
     movable = s.series.movable.copy()
-    improvement_round(EXCHANGE, 0.8, 0.0, 0.2, deviations, s.load, movable, placement, 2)
+    correlation_round(EXCHANGE, 0.8, 0.0, 0.2, deviations, s.load, movable, placement, 2)
     if (placement != s.placement).any():
         before, after = (
             centred_correlation(*(deviations[p == w].sum(axis=0) for w in (0, 1)))
@@ -104,7 +104,7 @@ def test_improvement_waits_until_a_worker_is_likely_to_be_overloaded() -> None:
     calm = planned("cor-se-imp", s, OperatorConfig(capacity=1.1))
     assert (calm == s.placement).all()
     bursting = planned("cor-se-imp", s, OperatorConfig(capacity=0.8))
-    assert quality(s, bursting).mean_std == pytest.approx(0, abs=1e-12)
+    assert measure_operator_plan(s, bursting).mean_std == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("algorithm", ["cor-re", "cor-se", "cor-re-imp", "cor-se-imp", "variance"])
@@ -113,13 +113,18 @@ def test_bursts_that_coincide_are_taken_apart(algorithm: str) -> None:
     high, low = [0.6, 0.2] * 3, [0.2, 0.6] * 3
     samples = np.array([high, high, high, low, low])
     s = snapshot(samples, 2, np.array([0, 0, 0, 1, 1]))
-    assert quality(s, planned(algorithm, s)).mean_variance < quality(s, s.placement).mean_variance
+    assert (
+        measure_operator_plan(s, planned(algorithm, s)).mean_variance
+        < measure_operator_plan(s, s.placement).mean_variance
+    )
 
 
 def test_exchange_threshold_trades_moves_for_quality() -> None:
     s = snapshot(bursts(60, 10, 2), 6, np.random.default_rng(0).integers(0, 6, 60))
     moved = [
-        quality(s, planned("cor-se-imp", s, OperatorConfig(exchange=delta, capacity=0.5)))
+        measure_operator_plan(
+            s, planned("cor-se-imp", s, OperatorConfig(exchange=delta, capacity=0.5))
+        )
         for delta in (0.05, 0.9)
     ]
     assert moved[0].moved_load > moved[1].moved_load
@@ -134,12 +139,12 @@ def test_a_single_sample_leaves_load_balancing(algorithm: str) -> None:
     after = planned(algorithm, s)
     loads = worker_loads(s, after)
     assert abs(loads[0] - loads[1]) < 0.4
-    assert quality(s, after).mean_correlation == 0.0
-    assert quality(s, after).mean_variance == 0.0
+    assert measure_operator_plan(s, after).mean_correlation == 0.0
+    assert measure_operator_plan(s, after).mean_variance == 0.0
 
 
 def test_pairs_join_the_fullest_with_the_emptiest() -> None:
-    assert pairs_plain(np.array([0.5, 0.9, 0.1, 0.5, 0.7])) == [(1, 2), (4, 3)]
+    assert pair_by_load(np.array([0.5, 0.9, 0.1, 0.5, 0.7])) == [(1, 2), (4, 3)]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -147,39 +152,47 @@ def test_pairs_join_the_fullest_with_the_emptiest() -> None:
 def test_exact_is_the_best_of_all_placements(seed: int, workers: int) -> None:
     running = np.zeros(7, dtype=np.int32)
     s = snapshot(bursts(7, 4, seed), workers, running, pinned=(seed,))
-    placement, proved = exact(s, CONFIG, np.random.default_rng(0))
+    placement, proved = least_variance_placement(s, CONFIG, np.random.default_rng(0))
     rows = s.samples / 2.0
     fixed = np.zeros((workers, 4))
     fixed[0] = rows[seed]
-    best, _ = exact_plain(np.delete(rows, seed, axis=0), fixed, workers)
+    best, _ = least_variance_plain(np.delete(rows, seed, axis=0), fixed, workers)
     assert proved
-    assert objective(s, placement) == pytest.approx(best - s.load.sum() ** 2 / workers, rel=1e-6)
+    assert variance_objective(s, placement) == pytest.approx(
+        best - s.load.sum() ** 2 / workers, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_variance_comes_close_to_the_optimum(seed: int) -> None:
     s = snapshot(bursts(12, 6, seed), 3)
-    best, proved = exact(s, CONFIG, np.random.default_rng(0))
-    found = static(s, CONFIG, np.random.default_rng(1))
+    best, proved = least_variance_placement(s, CONFIG, np.random.default_rng(0))
+    found = plan_static(s, CONFIG, np.random.default_rng(1))
     assert proved
-    assert objective(s, best) - 1e-9 <= objective(s, found) <= 1.05 * objective(s, best)
+    assert (
+        variance_objective(s, best) - 1e-9
+        <= variance_objective(s, found)
+        <= 1.05 * variance_objective(s, best)
+    )
     correlated = planned("cor-glb", s)
-    assert objective(s, found) <= objective(s, correlated) + 1e-12
+    assert variance_objective(s, found) <= variance_objective(s, correlated) + 1e-12
 
 
 def test_exact_says_so_when_the_optimum_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenflow.planning.operators.exact.STEPS", 1000)
-    verdicts = plan("exact", snapshot(bursts(40, 6, 0), 5), CONFIG, np.random.default_rng(0))
+    verdicts = plan_operators(
+        "exact", snapshot(bursts(40, 6, 0), 5), CONFIG, np.random.default_rng(0)
+    )
     assert "optimum_not_proved" in [verdict.code for verdict in verdicts.verdicts]
 
 
 @pytest.mark.parametrize("algorithm", ["llf-glb", "cor-glb", "variance"])
 def test_no_plan_beats_theorem_1(algorithm: str) -> None:
     s = snapshot(bursts(50, 10, 1), 5)
-    found = quality(s, planned(algorithm, s))
+    found = measure_operator_plan(s, planned(algorithm, s))
     assert found.mean_std >= found.lower_bound_std
     if algorithm != "llf-glb":
-        assert found.mean_std < quality(s, planned("llf-glb", s)).mean_std
+        assert found.mean_std < measure_operator_plan(s, planned("llf-glb", s)).mean_std
 
 
 def test_dynamic_variance_moves_only_what_pays() -> None:
@@ -187,13 +200,15 @@ def test_dynamic_variance_moves_only_what_pays() -> None:
     cheap = planned("variance", s, OperatorConfig(move_price=0.001))
     dear = planned("variance", s, OperatorConfig(move_price=0.2))
     capped = planned("variance", s, OperatorConfig(move_price=0.001, max_moves=5))
-    assert 0 < quality(s, dear).moved_load < quality(s, cheap).moved_load
-    assert quality(s, capped).moved_operators <= 5
+    assert (
+        0 < measure_operator_plan(s, dear).moved_load < measure_operator_plan(s, cheap).moved_load
+    )
+    assert measure_operator_plan(s, capped).moved_operators <= 5
     for after in (cheap, dear, capped):
-        gain = objective(s, s.placement) - objective(s, after)
+        gain = variance_objective(s, s.placement) - variance_objective(s, after)
         assert gain > 0
-    gain = objective(s, s.placement) - objective(s, dear)
-    assert gain > 0.2 * quality(s, dear).moved_load
+    gain = variance_objective(s, s.placement) - variance_objective(s, dear)
+    assert gain > 0.2 * measure_operator_plan(s, dear).moved_load
 
 
 def test_dynamic_variance_leaves_its_own_plan_alone() -> None:
@@ -209,13 +224,13 @@ def test_a_price_on_traffic_ships_less_and_varies_more(running: bool) -> None:
     placement = rng.integers(0, 4, 40) if running else None
     s = snapshot(bursts(40, 10, 5), 4, placement)
     reads = [[int(source)] for source in rng.integers(0, 8, size=40)]
-    free, priced = (Traffic.of(reads, np.ones(8), price) for price in (0.0, 0.02))
+    free, priced = (SourceTraffic.of(reads, np.ones(8), price) for price in (0.0, 0.02))
     config = OperatorConfig(move_price=0.0, traffic=free)
     without = planned("variance", s, config)
     within = planned("variance", s, OperatorConfig(move_price=0.0, traffic=priced))
-    assert priced.shipped(within, 4) < priced.shipped(without, 4)
-    assert objective(s, within) >= objective(s, without)
-    total = [objective(s, p) + 0.02 * priced.shipped(p, 4) for p in (without, within)]
+    assert priced.shipped_rate(within, 4) < priced.shipped_rate(without, 4)
+    assert variance_objective(s, within) >= variance_objective(s, without)
+    total = [variance_objective(s, p) + 0.02 * priced.shipped_rate(p, 4) for p in (without, within)]
     assert total[1] < total[0]
 
 
@@ -224,7 +239,7 @@ def test_a_price_on_traffic_ships_less_and_varies_more(running: bool) -> None:
 def test_renaming_workers_moves_as_little_as_any_names(s: OperatorSnapshot, seed: int) -> None:
     goal = np.random.default_rng(seed).integers(0, s.workers, len(s.load)).astype(np.int32)
     goal = np.where(s.series.movable, goal, s.placement).astype(np.int32)
-    renamed = relabel(s, goal)
+    renamed = relabel_workers(s, goal)
     assert (renamed[~s.series.movable] == s.placement[~s.series.movable]).all()
     bound = set(s.placement[~s.series.movable].tolist())
     names = [
@@ -232,13 +247,17 @@ def test_renaming_workers_moves_as_little_as_any_names(s: OperatorSnapshot, seed
         for order in permutations(range(s.workers))
         if all(order[worker] == worker for worker in bound)
     ]
-    least = min(quality(s, order[goal].astype(np.int32)).moved_load for order in names)
-    assert quality(s, renamed).moved_load == pytest.approx(least, abs=1e-9)
+    least = min(
+        measure_operator_plan(s, order[goal].astype(np.int32)).moved_load for order in names
+    )
+    assert measure_operator_plan(s, renamed).moved_load == pytest.approx(least, abs=1e-9)
 
 
 def test_operators_that_cannot_fit_are_named() -> None:
     s = snapshot(np.array([[1.5, 1.5], [0.8, 0.8], [0.1, 0.1]]), 2)
-    verdicts = {v.code: v for v in plan("llf-glb", s, CONFIG, np.random.default_rng(0)).verdicts}
+    verdicts = {
+        v.code: v for v in plan_operators("llf-glb", s, CONFIG, np.random.default_rng(0)).verdicts
+    }
     assert verdicts["operator_exceeds_worker"].subject == "o0"
     assert verdicts["total_exceeds_capacity"].reachable == pytest.approx(1.2)
     assert "at least 3" in verdicts["total_exceeds_capacity"].message

@@ -10,18 +10,18 @@ from tests.planning.operators.operator_cases import bursts
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.cor_bal import score_plain
-from evenflow.planning.operators.ideal import ideal_loads, ideal_rates
-from evenflow.planning.operators.score import pair_score
-from evenflow.planning.operators.statistics import (
+from evenflow.planning.operators.cor_bal import pair_score_plain
+from evenflow.planning.operators.correlation_score import pair_score
+from evenflow.planning.operators.ideal_rates import ideal_loads, ideal_rates
+from evenflow.planning.operators.load_statistics import (
     centred,
-    correlation,
     correlations,
     covariance,
     divergent_level,
-    least_deviation,
     mean_correlation,
-    variance,
+    series_correlation,
+    series_variance,
+    std_lower_bound,
 )
 
 loads = st.floats(0, 10, allow_nan=False).map(lambda value: round(value, 6))
@@ -30,19 +30,19 @@ loads = st.floats(0, 10, allow_nan=False).map(lambda value: round(value, 6))
 @given(series=arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 8)), elements=loads))
 def test_theorem_1_mean_variance_is_least_when_all_workers_are_alike(series: Floats) -> None:
     workers = len(series)
-    least = variance(series.sum(axis=0, keepdims=True))[0] / workers**2
-    assert variance(series).mean() >= least - 1e-9
+    least = series_variance(series.sum(axis=0, keepdims=True))[0] / workers**2
+    assert series_variance(series).mean() >= least - 1e-9
     alike = np.tile(series.sum(axis=0) / workers, (workers, 1))
-    assert variance(alike).mean() == pytest.approx(least, abs=1e-9)
-    assert np.sqrt(variance(series)).mean() >= least_deviation(series, workers) - 1e-9
+    assert series_variance(alike).mean() == pytest.approx(least, abs=1e-9)
+    assert np.sqrt(series_variance(series)).mean() >= std_lower_bound(series, workers) - 1e-9
 
 
 @given(series=arrays(float, st.tuples(st.just(2), st.integers(2, 8)), elements=loads))
 def test_theorem_2_bounds_the_variance_of_a_pair_by_its_correlation(series: Floats) -> None:
-    rho = correlation(series[0], series[1])
+    rho = series_correlation(series[0], series[1])
     assume(rho > 1e-6)
-    total = variance(series.sum(axis=0, keepdims=True))[0]
-    both = variance(series).sum()
+    total = series_variance(series.sum(axis=0, keepdims=True))[0]
+    both = series_variance(series).sum()
     assert total / (1 + rho) - 1e-7 <= both <= total + 1e-7
 
 
@@ -51,7 +51,7 @@ def test_correlations_agree_with_the_definition(series: Floats) -> None:
     found = correlations(series)
     for i, one in enumerate(series):
         for j, two in enumerate(series):
-            assert found[i, j] == pytest.approx(correlation(one, two), abs=1e-6)
+            assert found[i, j] == pytest.approx(series_correlation(one, two), abs=1e-6)
             if i != j and min(one.std(), two.std()) > 1e-3:
                 expected = covariance(one, two) / (one.std() * two.std())
                 assert found[i, j] == pytest.approx(expected, abs=1e-6)
@@ -65,7 +65,7 @@ def test_correlations_agree_with_the_definition(series: Floats) -> None:
     ids=["constant", "idle", "one sample"],
 )
 def test_undefined_correlation_is_zero(one: list[float], two: list[float]) -> None:
-    assert correlation(np.array(one, float), np.array(two, float)) == 0.0
+    assert series_correlation(np.array(one, float), np.array(two, float)) == 0.0
 
 
 def test_divergent_load_level_is_mean_plus_deviation() -> None:
@@ -90,10 +90,10 @@ def test_figure_2_opposite_filters_of_a_steady_stream_have_correlation_minus_one
     below = np.random.default_rng(0).uniform(0.1, 0.9, size=12)
     passed = np.stack([below, 1 - below, np.ones(12), np.ones(12)])
     steady = ideal_loads(network, np.full((1, 12), 50.0), passed)
-    assert correlation(steady[2], steady[3]) == pytest.approx(-1)
-    assert correlation(steady[0], steady[1]) == 0.0  # both constant
+    assert series_correlation(steady[2], steady[3]) == pytest.approx(-1)
+    assert series_correlation(steady[0], steady[1]) == 0.0  # both constant
     rates = np.random.default_rng(1).uniform(1, 100, size=(1, 12))
-    assert correlation(*ideal_loads(network, rates, passed)[2:]) > -1
+    assert series_correlation(*ideal_loads(network, rates, passed)[2:]) > -1
 
 
 def test_ideal_rates_do_not_know_of_queues() -> None:
@@ -119,8 +119,8 @@ def test_ideal_rates_of_union_branch_and_join() -> None:
 def test_score_is_positive_where_an_operator_is_better_off_on_the_other_worker() -> None:
     up, down = np.array([1.0, -1.0]), np.array([-1.0, 1.0])
     deviations = np.stack([up, up, down])
-    with_its_like = score_plain(deviations, np.array([0, 0, 1]), 0)
-    with_its_opposite = score_plain(deviations, np.array([0, 1, 0]), 0)
+    with_its_like = pair_score_plain(deviations, np.array([0, 0, 1]), 0)
+    with_its_opposite = pair_score_plain(deviations, np.array([0, 1, 0]), 0)
     assert with_its_like == pytest.approx(1.0)
     assert with_its_opposite == pytest.approx(-1.0)
 
@@ -132,7 +132,7 @@ def test_score_of_a_pair_equals_its_definition(seed: int, at: int) -> None:
     side = np.random.default_rng(seed).integers(0, 2, size=8)
     totals = [deviations[side == worker].sum(axis=0) for worker in (0, 1)]
     found = pair_score(deviations[at], totals[side[at]], totals[1 - side[at]])
-    assert found == pytest.approx(score_plain(deviations, side, at), abs=1e-9)
+    assert found == pytest.approx(pair_score_plain(deviations, side, at), abs=1e-9)
 
 
 def test_selectivities_below_zero_are_refused() -> None:

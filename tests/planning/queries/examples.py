@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import NOWHERE, Assessment, Fleet, Placement, Problem
-from evenflow.planning.queries.cost import traffic_plain, worker_loads
+from evenflow.planning.queries import NOWHERE, Fleet, Placement, PlacementMetrics, PlacementProblem
+from evenflow.planning.queries.metrics import loads_by_worker, total_traffic_plain
 
 
 @st.composite
@@ -28,7 +28,7 @@ def subscriptions(
 @st.composite
 def problems(
     draw: st.DrawFn, max_queries: int = 30, most_sources: int = 4, *, unit_loads: bool = False
-) -> Problem:
+) -> PlacementProblem:
     given = draw(subscriptions(max_queries, most_sources, unit_loads=unit_loads))
     workers = draw(st.integers(1, 5))
     capacities = draw(
@@ -48,38 +48,40 @@ def problems(
     if draw(st.booleans()):
         pinned[np.argmin(given.loads)] = draw(st.integers(0, workers - 1))
     try:
-        return Problem.of(given, fleet, pinned, current)
+        return PlacementProblem.of(given, fleet, pinned, current)
     except ValueError:  # The drawn pin does not fit: leave it out.
-        return Problem.of(given, fleet, None, current)
+        return PlacementProblem.of(given, fleet, None, current)
 
 
-def each_query_placed_once(problem: Problem, placement: Placement) -> None:
+def each_query_placed_once(problem: PlacementProblem, placement: Placement) -> None:
     assert len(placement.workers) == len(problem.subscriptions)
     assert placement.workers.min() >= 0
     assert placement.workers.max() < len(problem.fleet)
     assert (problem.fleet.capacities[placement.workers] > 0).all()
 
 
-def pinned_stay(problem: Problem, placement: Placement) -> None:
+def pinned_stay(problem: PlacementProblem, placement: Placement) -> None:
     pinned = problem.pinned != NOWHERE
     assert (placement.workers[pinned] == problem.pinned[pinned]).all()
 
 
-def figures_hold(problem: Problem, placement: Placement, figures: Assessment) -> None:
+def figures_hold(
+    problem: PlacementProblem, placement: Placement, figures: PlacementMetrics
+) -> None:
     """Traffic as defined, replication within 1..k, nothing below the lower bound."""
     given = problem.subscriptions
-    assert np.isclose(figures.traffic, traffic_plain(given, placement.workers))
+    assert np.isclose(figures.traffic, total_traffic_plain(given, placement.workers))
     assert 1 - 1e-9 <= figures.replication_factor <= len(problem.fleet) + 1e-9
     assert figures.lower_bound <= figures.traffic * (1 + 1e-9)
 
 
 def bounds_kept_or_refused_by_name(
-    problem: Problem, placement: Placement, figures: Assessment
+    problem: PlacementProblem, placement: Placement, figures: PlacementMetrics
 ) -> None:
     """A worker over its bound has a verdict, and that verdict means a worker over its bound."""
     codes = {verdict.code for verdict in figures.verdicts}
     assert codes <= {"arrival_over_bound", "no_room", "over_bound"}
     assert figures.feasible != ("over_bound" in codes)
     total = problem.subscriptions.loads.sum()
-    loads = worker_loads(problem.subscriptions, placement.workers, len(problem.fleet))
+    loads = loads_by_worker(problem.subscriptions, placement.workers, len(problem.fleet))
     assert np.isclose(loads.sum(), total)

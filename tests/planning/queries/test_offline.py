@@ -9,21 +9,28 @@ from hypothesis import strategies as st
 from tests.planning.queries.examples import problems
 
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import ALGORITHMS, ONLINE, Fleet, Problem, assess, plan_queries
-from evenflow.planning.queries.cost import traffic, traffic_plain
-from evenflow.planning.queries.offline import pour, rooms
-from evenflow.planning.queries.rounds import pour_rounds, rounds_plain
+from evenflow.planning.queries import (
+    ALGORITHMS,
+    ONLINE,
+    Fleet,
+    PlacementProblem,
+    measure_placement,
+    plan_queries,
+)
+from evenflow.planning.queries.greedy_rounds import fill_by_rounds, fill_by_rounds_plain
+from evenflow.planning.queries.metrics import total_traffic, total_traffic_plain
+from evenflow.planning.queries.offline import start_fill, worker_capacities
 from evenflow.simulation.subscriptions import random_subscriptions, with_rates
 
 
 @pytest.mark.parametrize("whole_traffic", [False, True], ids=["ic", "mms"])
 @settings(max_examples=60)
 @given(problem=problems())
-def test_rounds_equal_the_plain_version(whole_traffic: bool, problem: Problem) -> None:
-    quick, plain = pour(problem), pour(problem)
-    pour_rounds(quick, whole_traffic=whole_traffic)
-    rounds_plain(plain, whole_traffic=whole_traffic)
-    assert quick.worker.tolist() == plain.worker.tolist()
+def test_rounds_equal_the_plain_version(whole_traffic: bool, problem: PlacementProblem) -> None:
+    quick, plain = start_fill(problem), start_fill(problem)
+    fill_by_rounds(quick, whole_traffic=whole_traffic)
+    fill_by_rounds_plain(plain, whole_traffic=whole_traffic)
+    assert quick.worker_of_query.tolist() == plain.worker_of_query.tolist()
 
 
 @settings(max_examples=30)
@@ -41,22 +48,26 @@ def test_theorem_3(sizes: list[int], workers: int, equal: bool, seed: int) -> No
     rng = np.random.default_rng(seed)
     rates = np.ones(len(sizes)) if equal else 1 + rng.pareto(1.0, len(sizes))
     queries = [[s] for s, size in enumerate(sizes) for _ in range(size)]
-    problem = Problem.of(Subscriptions.of(queries, rates), workers)
+    problem = PlacementProblem.of(Subscriptions.of(queries, rates), workers)
     placement = plan_queries(problem, "single-source", rng)
-    cost = traffic(problem.subscriptions, placement.workers, workers)
-    room = np.floor(rooms(problem)[0])
+    cost = total_traffic(problem.subscriptions, placement.workers, workers)
+    room = np.floor(worker_capacities(problem)[0])
     least = float((rates * np.ceil(np.array(sizes) / room)).sum())
     ratio = 1 + workers / len(sizes) if equal else 2.0
     assert cost <= min(ratio, 2.0) * least * (1 + 1e-9)
 
 
-def optimum(problem: Problem) -> float:
+def optimum(problem: PlacementProblem) -> float:
     """Try every placement within the bound."""
-    count, workers, room = len(problem.subscriptions), len(problem.fleet), rooms(problem)
+    count, workers, room = (
+        len(problem.subscriptions),
+        len(problem.fleet),
+        worker_capacities(problem),
+    )
     best = np.inf
     for at in itertools.product(range(workers), repeat=count):
         if (np.bincount(at, problem.subscriptions.loads, workers) <= room).all():
-            best = min(best, traffic_plain(problem.subscriptions, np.array(at)))
+            best = min(best, total_traffic_plain(problem.subscriptions, np.array(at)))
     return float(best)
 
 
@@ -64,11 +75,11 @@ def optimum(problem: Problem) -> float:
 def test_against_the_exhaustive_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     given_ = with_rates(random_subscriptions(8, 1.5, 2, rng), 1.5, "random", rng)
-    problem = Problem.of(given_, Fleet.of(3, 0.2, 1.0))
+    problem = PlacementProblem.of(given_, Fleet.of(3, 0.2, 1.0))
     best = optimum(problem)
     for algorithm in set(ALGORITHMS) - {"single-source", "repair"}:
         placement = plan_queries(problem, algorithm, np.random.default_rng(seed))
-        figures = assess(problem, placement, online=algorithm in ONLINE)
+        figures = measure_placement(problem, placement, online=algorithm in ONLINE)
         if algorithm not in ONLINE:
             assert figures.feasible
             assert figures.traffic >= best - 1e-9, algorithm
@@ -78,6 +89,6 @@ def test_against_the_exhaustive_optimum(seed: int) -> None:
 
 
 def test_mqp_fills_the_last_workers_and_leaves_the_first_empty() -> None:
-    problem = Problem.of(Subscriptions.of([[s] for s in range(10)]), Fleet.of(4, 1.0))
+    problem = PlacementProblem.of(Subscriptions.of([[s] for s in range(10)]), Fleet.of(4, 1.0))
     placement = plan_queries(problem, "mqp", np.random.default_rng(0))
     assert np.bincount(placement.workers, minlength=4).tolist() == [0, 0, 5, 5]

@@ -9,75 +9,86 @@ from hypothesis import strategies as st
 from tests.planning.queries.examples import problems
 
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, Online, Problem, departure, place_all
-from evenflow.planning.queries.cost import traffic_plain
-from evenflow.planning.queries.herd import HALF, STICK, herd
+from evenflow.planning.queries import (
+    NOWHERE,
+    ONLINE,
+    Fleet,
+    OnlinePlacer,
+    PlacementProblem,
+    departure_events,
+    place_arrivals,
+)
+from evenflow.planning.queries.herd import COPY_HALF_COUNT, COPY_WEIGHT, herd
 from evenflow.planning.queries.leastcost import leastcost_plain
 from evenflow.planning.queries.leastqt import leastqt_plain
 from evenflow.planning.queries.leastsource import leastsource_plain
+from evenflow.planning.queries.metrics import total_traffic_plain
 from evenflow.planning.queries.onrand import expected_traffic
 from evenflow.planning.queries.problem import ROUNDING
-from evenflow.planning.queries.reserve import reservations
+from evenflow.planning.queries.reserve import plan_reservations
 from evenflow.simulation.subscriptions import random_subscriptions
 
-Metric = Callable[[Online, int], list[float]]
+Metric = Callable[[OnlinePlacer, int], list[float]]
 
 
-def hosted(online: Online) -> list[set[int]]:
+def hosted(online: OnlinePlacer) -> list[set[int]]:
     """Return the sources that flow to each worker, from the placement alone."""
     state = online.state
-    flows: list[set[int]] = [set() for _ in state.load]
-    for query in np.flatnonzero(state.worker != NOWHERE):
-        flows[state.worker[query]] |= wanted(online, int(query))
+    flows: list[set[int]] = [set() for _ in state.worker_load]
+    for query in np.flatnonzero(state.worker_of_query != NOWHERE):
+        flows[state.worker_of_query[query]] |= wanted(online, int(query))
     return flows
 
 
-def wanted(online: Online, query: int) -> set[int]:
+def wanted(online: OnlinePlacer, query: int) -> set[int]:
     state = online.state
     return set(state.sources[state.starts[query] : state.starts[query + 1]].tolist())
 
 
-def by_cost(online: Online, query: int) -> list[float]:
+def by_cost(online: OnlinePlacer, query: int) -> list[float]:
     return leastcost_plain(hosted(online), wanted(online, query), online.state.rates.tolist())
 
 
-def by_source(online: Online, query: int) -> list[float]:
+def by_source(online: OnlinePlacer, query: int) -> list[float]:
     return leastsource_plain(hosted(online), wanted(online, query), online.state.rates.tolist())
 
 
-def by_types(online: Online, query: int) -> list[float]:
-    types: list[set[frozenset[int]]] = [set() for _ in online.state.load]
-    for other in np.flatnonzero(online.state.worker != NOWHERE):
-        types[online.state.worker[other]].add(frozenset(wanted(online, int(other))))
+def by_types(online: OnlinePlacer, query: int) -> list[float]:
+    types: list[set[frozenset[int]]] = [set() for _ in online.state.worker_load]
+    for other in np.flatnonzero(online.state.worker_of_query != NOWHERE):
+        types[online.state.worker_of_query[other]].add(frozenset(wanted(online, int(other))))
     return leastqt_plain(types, frozenset(wanted(online, query)))
 
 
-def by_herd(online: Online, query: int) -> list[float]:
+def by_herd(online: OnlinePlacer, query: int) -> list[float]:
     """herd's score, as its docstring says it, as a cost; workers without a source come last."""
     state, flows, sources = online.state, hosted(online), wanted(online, query)
-    at = state.worker
+    at = state.worker_of_query
     degree = {
         s: 1 + sum(s in wanted(online, int(q)) for q in np.flatnonzero(at != NOWHERE))
         for s in sources
     }
     least = min(state.rates[s] for s in sources)
-    stick = STICK * least / max(2, len(sources))
+    stick = COPY_WEIGHT * least / max(2, len(sources))
     total, count = state.totals
-    mean_level = total * (1 + state.limits[2] / (count + 1)) + state.loads[query]
+    mean_level = total * (1 + state.limits[2] / (count + 1)) + state.query_load[query]
     costs = []
     for worker, flowing in enumerate(flows):
         score = 0.0
         for s in sources & flowing:
             copies = sum(s in wanted(online, int(q)) for q in np.flatnonzero(at == worker))
             rare = 1 - degree[s] / sum(degree.values())
-            score += state.rates[s] * (1 + rare) + stick * copies / (copies + HALF)
-        room = least * state.level[worker] / mean_level
+            score += state.rates[s] * (1 + rare) + stick * copies / (copies + COPY_HALF_COUNT)
+        room = least * state.relative_load[worker] / mean_level
         costs.append(room - score if sources & flowing else 1e9)
     return costs
 
 
-def bound_now(online: Online, fleet: Fleet, query: int) -> float:
-    total, count = online.state.totals[0] + online.state.loads[query], online.state.totals[1] + 1
+def bound_now(online: OnlinePlacer, fleet: Fleet, query: int) -> float:
+    total, count = (
+        online.state.totals[0] + online.state.query_load[query],
+        online.state.totals[1] + 1,
+    )
     spread = fleet.absolute_slack * len(fleet) / count
     return float(total * (1 + max(spread, fleet.slack)) * (1 + ROUNDING))
 
@@ -94,18 +105,18 @@ def bound_now(online: Online, fleet: Fleet, query: int) -> float:
 @settings(max_examples=40)
 @given(problem=problems(max_queries=20), leaving=st.sets(st.integers(0, 19)))
 def test_each_choice_is_the_least_of_the_plain_metric(
-    name: str, metric: Metric, problem: Problem, leaving: set[int]
+    name: str, metric: Metric, problem: PlacementProblem, leaving: set[int]
 ) -> None:
     online = ONLINE[name](problem, np.random.default_rng(0))
-    for query in np.flatnonzero(online.state.worker == NOWHERE):
-        costs, levels = metric(online, int(query)), online.state.level.copy()
+    for query in np.flatnonzero(online.state.worker_of_query == NOWHERE):
+        costs, levels = metric(online, int(query)), online.state.relative_load.copy()
         bound = bound_now(online, problem.fleet, int(query))
-        after = levels + problem.subscriptions.loads[query] * online.state.inverse
-        online.run(np.array([query]))
-        chosen = int(online.state.worker[query])
+        after = levels + problem.subscriptions.loads[query] * online.state.inverse_share
+        online.process_events(np.array([query]))
+        chosen = int(online.state.worker_of_query[query])
         fitting = [w for w in range(len(levels)) if after[w] <= bound]
         if not fitting:
-            assert online.over[query] == 1
+            assert online.over_bound_counts[query] == 1
             assert levels[chosen] == levels.min()
             continue
         assert chosen in fitting
@@ -115,10 +126,10 @@ def test_each_choice_is_the_least_of_the_plain_metric(
             tied = [w for w in fitting if costs[w] <= least + 1e-6]
             assert levels[chosen] == min(levels[w] for w in tied)
         if int(query) in leaving:
-            online.run(departure(np.array([query])))
-    remaining = online.state.worker
+            online.process_events(departure_events(np.array([query])))
+    remaining = online.state.worker_of_query
     assert online.state.traffic.sum() == pytest.approx(
-        traffic_plain(problem.subscriptions, remaining)
+        total_traffic_plain(problem.subscriptions, remaining)
     )
 
 
@@ -126,52 +137,60 @@ def test_each_choice_is_the_least_of_the_plain_metric(
 @settings(max_examples=30)
 @given(problem=problems(), data=st.data())
 def test_departures_leave_exactly_the_cost_of_what_remains(
-    name: str, problem: Problem, data: st.DataObject
+    name: str, problem: PlacementProblem, data: st.DataObject
 ) -> None:
     rng = np.random.default_rng(0)
     online = herd(problem, rng, 1000) if name == "herd with moves" else ONLINE[name](problem, rng)
-    place_all(online, problem)
+    place_arrivals(online, problem)
     leaving = data.draw(st.sets(st.integers(0, len(problem.subscriptions) - 1)))
-    online.run(departure(np.array(sorted(leaving), dtype=np.int64)))
+    online.process_events(departure_events(np.array(sorted(leaving), dtype=np.int64)))
     state = online.state
-    assert all(state.worker[query] == NOWHERE for query in leaving)
-    assert state.traffic.sum() == pytest.approx(traffic_plain(problem.subscriptions, state.worker))
-    stay = state.worker != NOWHERE
-    loads = np.bincount(state.worker[stay], weights=state.loads[stay], minlength=len(problem.fleet))
-    assert np.allclose(state.load, loads)
+    assert all(state.worker_of_query[query] == NOWHERE for query in leaving)
+    assert state.traffic.sum() == pytest.approx(
+        total_traffic_plain(problem.subscriptions, state.worker_of_query)
+    )
+    stay = state.worker_of_query != NOWHERE
+    loads = np.bincount(
+        state.worker_of_query[stay], weights=state.query_load[stay], minlength=len(problem.fleet)
+    )
+    assert np.allclose(state.worker_load, loads)
     assert state.totals[1] == stay.sum()
 
 
 @settings(max_examples=30)
 @given(problem=problems(), moves=st.integers(0, 5))
-def test_herd_moves_no_more_than_allowed_and_never_the_pinned(problem: Problem, moves: int) -> None:
+def test_herd_moves_no_more_than_allowed_and_never_the_pinned(
+    problem: PlacementProblem, moves: int
+) -> None:
     online = herd(problem, np.random.default_rng(0), moves)
-    before = online.state.worker.copy()
-    placement = place_all(online, problem)
-    assert online.moves() <= moves
+    before = online.state.worker_of_query.copy()
+    placement = place_arrivals(online, problem)
+    assert online.count_moves() <= moves
     away = (before != NOWHERE) & (placement.workers != before)
-    assert away.sum() <= online.moves()
+    assert away.sum() <= online.count_moves()
     pinned = problem.pinned != NOWHERE
     assert (placement.workers[pinned] == problem.pinned[pinned]).all()
 
 
 @settings(max_examples=30)
 @given(problem=problems(), data=st.data())
-def test_queries_of_a_lost_worker_are_placed_again(problem: Problem, data: st.DataObject) -> None:
+def test_queries_of_a_lost_worker_are_placed_again(
+    problem: PlacementProblem, data: st.DataObject
+) -> None:
     online = ONLINE["leastcost"](problem, np.random.default_rng(0))
-    place_all(online, problem)
+    place_arrivals(online, problem)
     lost = data.draw(st.integers(0, len(problem.fleet) - 1))
     capacities = problem.fleet.capacities.copy()
     if (capacities > 0).sum() == 1:
         return
-    there = np.flatnonzero(online.state.worker == lost)
+    there = np.flatnonzero(online.state.worker_of_query == lost)
     capacities[lost] = 0.0
     replaced = online.set_fleet(Fleet(capacities, problem.fleet.slack))
     assert replaced.tolist() == there.tolist()
-    assert (online.state.worker != lost).all()
-    assert online.state.load[lost] == pytest.approx(0)
+    assert (online.state.worker_of_query != lost).all()
+    assert online.state.worker_load[lost] == pytest.approx(0)
     assert online.state.traffic.sum() == pytest.approx(
-        traffic_plain(problem.subscriptions, online.state.worker)
+        total_traffic_plain(problem.subscriptions, online.state.worker_of_query)
     )
 
 
@@ -179,11 +198,11 @@ def test_random_placement_costs_what_proposition_2_says() -> None:
     """Without a bound that binds: the mean of 30 runs within 4 standard errors."""
     given_ = random_subscriptions(2_000, 2.0, 2, np.random.default_rng(3))
     fleet = Fleet.of(20, absolute_slack=1e9)
-    problem = Problem.of(given_, fleet)
+    problem = PlacementProblem.of(given_, fleet)
     costs = []
     for seed in range(30):
         online = ONLINE["onrand"](problem, np.random.default_rng(seed))
-        place_all(online, problem)
+        place_arrivals(online, problem)
         costs.append(online.state.traffic.sum())
     expected = expected_traffic(given_, 20)
     error = np.std(costs, ddof=1) / np.sqrt(len(costs))
@@ -192,8 +211,8 @@ def test_random_placement_costs_what_proposition_2_says() -> None:
 
 
 def test_round_robin_takes_turns() -> None:
-    problem = Problem.of(Subscriptions.of([[0]] * 7), 3)
-    placed = place_all(ONLINE["roundrobin"](problem, np.random.default_rng(0)), problem)
+    problem = PlacementProblem.of(Subscriptions.of([[0]] * 7), 3)
+    placed = place_arrivals(ONLINE["roundrobin"](problem, np.random.default_rng(0)), problem)
     assert placed.workers.tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
@@ -201,15 +220,17 @@ def test_reservations_follow_the_popularity_of_types() -> None:
     """Two types that fill a worker each: every arrival goes where its type is reserved."""
     history = Subscriptions.of([[0, 1], [2, 3]] * 50)
     arrivals = Subscriptions.of([[2, 3], [0, 1], [2, 3], [0, 1]] * 10, np.ones(4))
-    problem = Problem.of(arrivals, 2)
-    reserved = reservations(problem, history, np.random.default_rng(0))
+    problem = PlacementProblem.of(arrivals, 2)
+    reserved = plan_reservations(problem, history, np.random.default_rng(0))
     assert reserved.worker.tolist() in ([0, 1], [1, 0])
-    placed = place_all(ONLINE["reserve"](problem, np.random.default_rng(0)), problem)
-    assert traffic_plain(arrivals, placed.workers) == 4
+    placed = place_arrivals(ONLINE["reserve"](problem, np.random.default_rng(0)), problem)
+    assert total_traffic_plain(arrivals, placed.workers) == 4
 
 
 def test_unknown_types_go_by_least_cost() -> None:
     history = Subscriptions.of([[0], [1]])
     arrivals = Subscriptions.of([[0], [1], [0, 1]])
-    reserved = reservations(Problem.of(arrivals, 2), history, np.random.default_rng(0))
+    reserved = plan_reservations(
+        PlacementProblem.of(arrivals, 2), history, np.random.default_rng(0)
+    )
     assert reserved.start[2] == reserved.start[3], "nothing is reserved for it"

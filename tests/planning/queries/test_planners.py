@@ -14,15 +14,15 @@ from evenflow.planning.queries import (
     ONLINE,
     Fleet,
     Placement,
-    Problem,
-    assess,
+    PlacementProblem,
+    measure_placement,
     plan_queries,
 )
-from evenflow.planning.queries.cost import traffic, worker_loads
+from evenflow.planning.queries.metrics import loads_by_worker, total_traffic
 from evenflow.simulation.subscriptions import random_subscriptions
 
 
-def planned(problem: Problem, algorithm: str, seed: int = 0) -> Placement:
+def planned(problem: PlacementProblem, algorithm: str, seed: int = 0) -> Placement:
     if algorithm == "single-source":
         assume(bool((np.diff(problem.subscriptions.starts) == 1).all()))
     if algorithm == "repair":
@@ -33,9 +33,9 @@ def planned(problem: Problem, algorithm: str, seed: int = 0) -> Placement:
 @pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "single-source"])
 @settings(max_examples=40)
 @given(problem=problems())
-def test_promises(algorithm: str, problem: Problem) -> None:
+def test_promises(algorithm: str, problem: PlacementProblem) -> None:
     placement = planned(problem, algorithm)
-    figures = assess(problem, placement, online=algorithm in ONLINE)
+    figures = measure_placement(problem, placement, online=algorithm in ONLINE)
     examples.each_query_placed_once(problem, placement)
     examples.pinned_stay(problem, placement)
     examples.figures_hold(problem, placement, figures)
@@ -46,9 +46,9 @@ def test_promises(algorithm: str, problem: Problem) -> None:
 
 @settings(max_examples=40)
 @given(problem=problems(most_sources=1))
-def test_promises_of_single_source(problem: Problem) -> None:
+def test_promises_of_single_source(problem: PlacementProblem) -> None:
     placement = planned(problem, "single-source")
-    figures = assess(problem, placement, online=False)
+    figures = measure_placement(problem, placement, online=False)
     examples.each_query_placed_once(problem, placement)
     examples.pinned_stay(problem, placement)
     examples.figures_hold(problem, placement, figures)
@@ -58,11 +58,13 @@ def test_promises_of_single_source(problem: Problem) -> None:
 @pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name not in ONLINE])
 @settings(max_examples=25)
 @given(problem=problems(most_sources=1, unit_loads=True))
-def test_equal_loads_on_equal_workers_always_fit_offline(algorithm: str, problem: Problem) -> None:
+def test_equal_loads_on_equal_workers_always_fit_offline(
+    algorithm: str, problem: PlacementProblem
+) -> None:
     workers = len(problem.fleet)
-    even = Problem.of(problem.subscriptions, Fleet.of(workers), None, problem.current)
+    even = PlacementProblem.of(problem.subscriptions, Fleet.of(workers), None, problem.current)
     placement = planned(even, algorithm)
-    loads = worker_loads(even.subscriptions, placement.workers, workers)
+    loads = loads_by_worker(even.subscriptions, placement.workers, workers)
     count = len(even.subscriptions)
     assert loads.max() <= max(np.floor(1.05 * count / workers + 1e-6), np.ceil(count / workers))
 
@@ -72,18 +74,18 @@ def test_queries_of_one_source_stay_together(algorithm: str) -> None:
     """Four sources of five queries, two workers: two sources each, nothing copied."""
     queries = [[source] for _ in range(5) for source in range(4)]
     current = np.arange(20, dtype=np.int32) % 2
-    problem = Problem.of(Subscriptions.of(queries), 2, current=current)
+    problem = PlacementProblem.of(Subscriptions.of(queries), 2, current=current)
     if algorithm != "repair":
-        problem = Problem.of(Subscriptions.of(queries), Fleet.of(2, 0.05, 1.0))
+        problem = PlacementProblem.of(Subscriptions.of(queries), Fleet.of(2, 0.05, 1.0))
     placement = plan_queries(problem, algorithm, np.random.default_rng(0))
-    assert traffic(problem.subscriptions, placement.workers, 2) == 4
+    assert total_traffic(problem.subscriptions, placement.workers, 2) == 4
 
 
 def test_our_own_beat_the_paper_on_its_workload() -> None:
     given_ = random_subscriptions(20_000, 2.0, 2, np.random.default_rng(5))
-    problem = Problem.of(given_, 50)
+    problem = PlacementProblem.of(given_, 50)
     factor = {
-        name: assess(
+        name: measure_placement(
             problem, plan_queries(problem, name, np.random.default_rng(0)), online=False
         ).replication_factor
         for name in ("leastcost", "ic", "mms", "herd", "partition", "onrand")
@@ -94,7 +96,7 @@ def test_our_own_beat_the_paper_on_its_workload() -> None:
 
 
 def test_what_an_algorithm_cannot_be_asked() -> None:
-    problem = Problem.of(Subscriptions.of([[0, 1]]), 2)
+    problem = PlacementProblem.of(Subscriptions.of([[0, 1]]), 2)
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="no algorithm best"):
         plan_queries(problem, "best", rng)

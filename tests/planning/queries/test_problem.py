@@ -6,11 +6,15 @@ from tests.planning.queries.examples import problems, subscriptions
 
 from evenflow.errors import InputError
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import Fleet, Problem, recommended_absolute_slack
-from evenflow.planning.queries.cost import lower_bound, traffic, traffic_plain
-from evenflow.planning.queries.offline import rooms
+from evenflow.planning.queries import Fleet, PlacementProblem, recommended_absolute_slack
+from evenflow.planning.queries.metrics import (
+    total_traffic,
+    total_traffic_plain,
+    traffic_lower_bound,
+)
+from evenflow.planning.queries.offline import worker_capacities
 from evenflow.planning.queries.problem import relaxed_bound
-from evenflow.planning.queries.types import group, query_types, query_types_plain
+from evenflow.planning.queries.query_types import group_queries, query_types, query_types_plain
 
 
 @pytest.mark.parametrize(
@@ -18,8 +22,8 @@ from evenflow.planning.queries.types import group, query_types, query_types_plai
     [(100, 10, 0.05, 10), (200, 10, 0.05, 21), (100_000, 100, 0.05, 1050), (7, 3, 0.0, 3)],
 )
 def test_equation_1_in_whole_queries(queries: int, workers: int, slack: float, most: int) -> None:
-    problem = Problem.of(Subscriptions.of([[0]] * queries), Fleet.of(workers, slack))
-    assert np.floor(rooms(problem)).tolist() == [most] * workers
+    problem = PlacementProblem.of(Subscriptions.of([[0]] * queries), Fleet.of(workers, slack))
+    assert np.floor(worker_capacities(problem)).tolist() == [most] * workers
 
 
 def test_equation_4_switches_from_absolute_to_relative() -> None:
@@ -40,12 +44,12 @@ def test_more_pins_than_a_worker_holds() -> None:
     queries = Subscriptions.of([[0]] * 100)
     pinned = np.zeros(100, dtype=np.int32)
     with pytest.raises(InputError, match=r"worker 0 holds a load of at most 60, .* need 100"):
-        Problem.of(queries, Fleet.of(2), pinned)
+        PlacementProblem.of(queries, Fleet.of(2), pinned)
 
 
 def test_workers_that_do_not_exist() -> None:
     with pytest.raises(InputError, match=r"outside 0\.\.1"):
-        Problem.of(Subscriptions.of([[0]]), 2, current=np.array([2], dtype=np.int32))
+        PlacementProblem.of(Subscriptions.of([[0]]), 2, current=np.array([2], dtype=np.int32))
 
 
 @pytest.mark.parametrize(
@@ -72,26 +76,28 @@ def test_groups_hold_every_query_once_and_only_equal_ones(
     given_: Subscriptions, most: float
 ) -> None:
     queries = np.arange(len(given_))
-    groups = group(given_, queries, most_load=most)
+    groups = group_queries(given_, queries, most_load=most)
     assert sorted(groups.members.tolist()) == queries.tolist()
     for item in range(len(groups.size)):
-        members = groups.members[groups.first[item] : groups.first[item + 1]]
+        members = groups.members[groups.member_starts[item] : groups.member_starts[item + 1]]
         assert len(members) == groups.size[item]
         assert len(members) == 1 or groups.load[item] * len(members) <= most
-        sources = groups.sources[groups.starts[item] : groups.starts[item + 1]].tolist()
+        sources = groups.sources[
+            groups.source_starts[item] : groups.source_starts[item + 1]
+        ].tolist()
         for query in members:
             assert given_.of_query(query).tolist() == sources
             assert given_.loads[query] == groups.load[item]
 
 
 @given(problems())
-def test_traffic_equals_the_plain_version(problem: Problem) -> None:
+def test_traffic_equals_the_plain_version(problem: PlacementProblem) -> None:
     queries = problem.subscriptions
-    found = traffic(queries, problem.current, len(problem.fleet))
-    assert found == pytest.approx(traffic_plain(queries, problem.current))
+    found = total_traffic(queries, problem.current, len(problem.fleet))
+    assert found == pytest.approx(total_traffic_plain(queries, problem.current))
 
 
 def test_lower_bound_counts_the_workers_a_source_must_have() -> None:
-    problem = Problem.of(Subscriptions.of([[0]] * 9 + [[1]], rates=[1.0, 5.0]), 2)
-    assert lower_bound(problem, np.array([5.0, 5.0])) == 2 * 1 + 5
-    assert lower_bound(problem, np.array([10.0, 10.0])) == 6
+    problem = PlacementProblem.of(Subscriptions.of([[0]] * 9 + [[1]], rates=[1.0, 5.0]), 2)
+    assert traffic_lower_bound(problem, np.array([5.0, 5.0])) == 2 * 1 + 5
+    assert traffic_lower_bound(problem, np.array([10.0, 10.0])) == 6

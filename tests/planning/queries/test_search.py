@@ -10,19 +10,25 @@ from hypothesis import strategies as st
 from tests.planning.queries.examples import problems
 
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import NOWHERE, Fleet, Problem, assess, plan_queries
-from evenflow.planning.queries.cost import traffic, worker_loads
-from evenflow.planning.queries.expand import expand
+from evenflow.planning.queries import (
+    NOWHERE,
+    Fleet,
+    PlacementProblem,
+    measure_placement,
+    plan_queries,
+)
 from evenflow.planning.queries.kahypar import SolverMissing, kahypar
+from evenflow.planning.queries.local_search import pass_order, search_pass
+from evenflow.planning.queries.metrics import loads_by_worker, total_traffic
+from evenflow.planning.queries.neighbourhood_expansion import expand_neighbourhoods
 from evenflow.planning.queries.partition import partition
-from evenflow.planning.queries.search import (
-    fill,
+from evenflow.planning.queries.search_state import (
     place_groups,
-    queries_to_workers,
+    place_remaining_groups,
     search_traffic,
     start_search,
+    workers_of_queries,
 )
-from evenflow.planning.queries.sweep import sweep, sweep_order
 from evenflow.simulation.subscriptions import random_subscriptions
 
 
@@ -34,37 +40,39 @@ from evenflow.simulation.subscriptions import random_subscriptions
     heat=st.sampled_from([0.0, 1.0]),
 )
 def test_the_search_keeps_true_books(
-    problem: Problem, price: float, budget: int, heat: float
+    problem: PlacementProblem, price: float, budget: int, heat: float
 ) -> None:
     search = start_search(problem)
-    heads = search.groups.members[search.groups.first[:-1]]
-    place_groups(search, problem.settled()[heads])
-    expand(search)
-    fill(search)
-    moved_before = int(search.moved[0])
+    heads = search.groups.members[search.groups.member_starts[:-1]]
+    place_groups(search, problem.initial_workers()[heads])
+    expand_neighbourhoods(search)
+    place_remaining_groups(search)
+    moved_before = int(search.moved_queries[0])
     rng = np.random.default_rng(0)
-    before, within = search_traffic(search), (search.load <= search.room).all()
-    gained = sweep(search, sweep_order(search, rng), price, budget, heat, rng)
-    workers = queries_to_workers(search)
+    before, within = search_traffic(search), (search.worker_load <= search.capacity).all()
+    gained = search_pass(search, pass_order(search, rng), price, budget, heat, rng)
+    workers = workers_of_queries(search)
     count = len(problem.fleet)
-    assert search_traffic(search) == pytest.approx(traffic(problem.subscriptions, workers, count))
-    assert np.allclose(search.load, worker_loads(problem.subscriptions, workers, count))
+    assert search_traffic(search) == pytest.approx(
+        total_traffic(problem.subscriptions, workers, count)
+    )
+    assert np.allclose(search.worker_load, loads_by_worker(problem.subscriptions, workers, count))
     away = (problem.current != NOWHERE) & (problem.current != workers)
-    assert search.moved[0] == away.sum()
-    spent = before - search_traffic(search) - price * (search.moved[0] - moved_before)
+    assert search.moved_queries[0] == away.sum()
+    spent = before - search_traffic(search) - price * (search.moved_queries[0] - moved_before)
     assert gained == pytest.approx(spent)
     if within:
         assert gained >= -1e-9 or heat > 0
-        assert (search.load <= search.room).all()
+        assert (search.worker_load <= search.capacity).all()
     if budget >= 0:
-        assert search.moved[0] <= max(budget, moved_before)
+        assert search.moved_queries[0] <= max(budget, moved_before)
 
 
-def drifted() -> Problem:
+def drifted() -> PlacementProblem:
     given_ = random_subscriptions(3_000, 2.0, 2, np.random.default_rng(2))
-    problem = Problem.of(given_, 10)
+    problem = PlacementProblem.of(given_, 10)
     placed = plan_queries(problem, "leastcost", np.random.default_rng(0))
-    return Problem.of(given_, 10, current=placed.workers)
+    return PlacementProblem.of(given_, 10, current=placed.workers)
 
 
 def test_repair_spends_its_budget_on_the_best_moves() -> None:
@@ -74,7 +82,7 @@ def test_repair_spends_its_budget_on_the_best_moves() -> None:
     for moves in (0, 50, 150, 3_000):
         placement = plan_queries(problem, "repair", np.random.default_rng(0), moves)
         assert (placement.workers != problem.current).sum() == placement.moved <= moves
-        costs.append(assess(problem, placement, online=False).traffic)
+        costs.append(measure_placement(problem, placement, online=False).traffic)
     assert costs[0] > costs[1] > costs[2] > costs[3]
     assert (costs[0] - costs[1]) / 50 > (costs[1] - costs[2]) / 100
 
@@ -83,25 +91,25 @@ def test_repair_spends_its_budget_on_the_best_moves() -> None:
 def test_repair_finds_more_than_greedy_moves(start: str, least: int) -> None:
     """Moves in order of gain per query, none taken back, save 307 and 225 with this budget."""
     given_ = random_subscriptions(10_000, 2.0, 2, np.random.default_rng(5))
-    current = plan_queries(Problem.of(given_, 20), start, np.random.default_rng(1))
-    problem = Problem.of(given_, 20, current=current.workers)
+    current = plan_queries(PlacementProblem.of(given_, 20), start, np.random.default_rng(1))
+    problem = PlacementProblem.of(given_, 20, current=current.workers)
     placement = plan_queries(problem, "repair", np.random.default_rng(0), 500)
-    figures = assess(problem, placement, online=False)
+    figures = measure_placement(problem, placement, online=False)
     assert placement.moved <= 500
     assert figures.feasible
-    assert traffic(given_, current.workers, 20) - figures.traffic >= least
+    assert total_traffic(given_, current.workers, 20) - figures.traffic >= least
 
 
 @pytest.mark.parametrize("start", ["leastcost", "herd"])
 def test_no_repair_saves_more_than_the_bound(start: str) -> None:
     pytest.importorskip("scipy")
     given_ = random_subscriptions(1_000, 2.0, 2, np.random.default_rng(5))
-    current = plan_queries(Problem.of(given_, 10), start, np.random.default_rng(1)).workers
-    problem = Problem.of(given_, 10, current=current)
-    before = traffic(given_, current, 10)
+    current = plan_queries(PlacementProblem.of(given_, 10), start, np.random.default_rng(1)).workers
+    problem = PlacementProblem.of(given_, 10, current=current)
+    before = total_traffic(given_, current, 10)
     for moves in (10, 50, 200):
         placement = plan_queries(problem, "repair", np.random.default_rng(0), moves)
-        saved = before - assess(problem, placement, online=False).traffic
+        saved = before - measure_placement(problem, placement, online=False).traffic
         assert 0 < saved <= most_saved(problem, moves) + 1e-6
 
 
@@ -109,9 +117,9 @@ def test_repair_places_arrivals_and_lightens_crowded_workers() -> None:
     given_ = random_subscriptions(600, 2.0, 2, np.random.default_rng(2))
     current = np.zeros(600, dtype=np.int32)
     current[500:] = NOWHERE
-    problem = Problem.of(given_, 4, current=current)
+    problem = PlacementProblem.of(given_, 4, current=current)
     placement = plan_queries(problem, "repair", np.random.default_rng(0))
-    assert assess(problem, placement, online=False).feasible
+    assert measure_placement(problem, placement, online=False).feasible
 
 
 def test_mt_kahypar_agrees_on_the_objective() -> None:
@@ -121,9 +129,11 @@ def test_mt_kahypar_agrees_on_the_objective() -> None:
         search = kahypar(problem, seed=1)
     except SolverMissing as error:
         pytest.skip(f"Mt-KaHyPar refuses to start on this machine: {error}")
-    workers = queries_to_workers(search)
-    assert search_traffic(search) == pytest.approx(traffic(problem.subscriptions, workers, 10))
-    figures = assess(problem, plan_queries(problem, "partition", np.random.default_rng(0)),
+    workers = workers_of_queries(search)
+    assert search_traffic(search) == pytest.approx(
+        total_traffic(problem.subscriptions, workers, 10)
+    )
+    figures = measure_placement(problem, plan_queries(problem, "partition", np.random.default_rng(0)),
                      online=False)  # fmt: skip
     assert figures.traffic <= 1.05 * search_traffic(search)
 
@@ -135,7 +145,7 @@ def test_without_the_solver_everything_of_ours_still_works(monkeypatch: pytest.M
         kahypar(problem, seed=1)
     for algorithm in ("partition", "repair"):
         placement = plan_queries(problem, algorithm, np.random.default_rng(0))
-        assert assess(problem, placement, online=False).feasible
+        assert measure_placement(problem, placement, online=False).feasible
 
 
 def test_partition_keeps_the_bound_on_uneven_loads() -> None:
@@ -146,14 +156,14 @@ def test_partition_keeps_the_bound_on_uneven_loads() -> None:
         parts = [rng.dirichlet(np.ones(6)) for _ in range(4)]
         loads = rng.permutation(np.concatenate(parts) + 1e-3)
         reads = [sorted(set(rng.integers(0, 8, 2).tolist())) for _ in loads]
-        problem = Problem.of(Subscriptions.of(reads, loads=loads), Fleet.of(4, 0.05))
+        problem = PlacementProblem.of(Subscriptions.of(reads, loads=loads), Fleet.of(4, 0.05))
         placement = partition(problem, rng)
-        kept += assess(problem, placement, online=False).feasible
+        kept += measure_placement(problem, placement, online=False).feasible
     assert kept >= 18
 
 
 def test_partition_splits_pieces_where_room_is_tight() -> None:
     # 69 fit on a worker; 111 pieces of 6 do not go into 10 workers of 11 pieces each.
-    problem = Problem.of(Subscriptions.of([[0]] * 666), 10)
+    problem = PlacementProblem.of(Subscriptions.of([[0]] * 666), 10)
     placement = partition(problem, np.random.default_rng(0))
-    assert assess(problem, placement, online=False).feasible
+    assert measure_placement(problem, placement, online=False).feasible

@@ -10,7 +10,7 @@ from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.joint.config import OFF, Balancing
 from evenflow.planning.joint.projection import whole_series
 from evenflow.planning.joint.recent import busy
-from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, Problem, place_all
+from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, PlacementProblem, place_arrivals
 
 Streams = Mapping[str, tuple[str, ...]]
 
@@ -40,12 +40,12 @@ def arrive(
         return {}
     if config.queries == OFF:
         return on_fewest(plan, [name for name, at in zip(whole, current, strict=True) if at < 0])
-    problem = Problem.of(
+    problem = PlacementProblem.of(
         subscriptions(whole, loads, rates or {}),
         Fleet(capacities(plan), config.slack, config.absolute_slack),
         current=current,
     )
-    found = place_all(ONLINE[config.queries](problem, config.rng()), problem).workers
+    found = place_arrivals(ONLINE[config.queries](problem, config.rng()), problem).workers
     return {
         name: int(worker)
         for name, worker, before in zip(whole, found, current, strict=True)

@@ -17,7 +17,7 @@ from evenflow.model import (
 from evenflow.model.arrays import Floats, Workers
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import shipped_bytes
-from evenflow.planning.operators.statistics import mean_correlation, variance
+from evenflow.planning.operators.load_statistics import mean_correlation, series_variance
 
 
 def judgement(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> Judgement:
@@ -32,7 +32,7 @@ def judgement(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> Jud
         imbalance=imbalance(means),
         max_load=float(means.max(initial=0.0)),
         mean_load=float(means.mean()) if len(means) else 0.0,
-        deviation=float(np.sqrt(variance(series)).mean()) if series.size else 0.0,
+        deviation=float(np.sqrt(series_variance(series)).mean()) if series.size else 0.0,
         correlation=mean_correlation(series) if series.size else 0.0,
         shipped_bytes=shipped,
     )

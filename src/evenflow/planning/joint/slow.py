@@ -26,10 +26,10 @@ from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.projection import moved_bytes, same_plan
 from evenflow.planning.joint.recent import recent_moves, remembered
 from evenflow.planning.joint.staging import over_budget, stage
-from evenflow.planning.operators.relabel import relabel
-from evenflow.planning.operators.snapshot import OperatorSnapshot
-from evenflow.planning.queries import NOWHERE, Fleet, Problem, plan_queries
-from evenflow.planning.queries.cost import traffic
+from evenflow.planning.operators.problem import OperatorSnapshot
+from evenflow.planning.operators.relabel_workers import relabel_workers
+from evenflow.planning.queries import NOWHERE, Fleet, PlacementProblem, plan_queries
+from evenflow.planning.queries.metrics import total_traffic
 
 TRIES = 8
 SIMILAR = 2.0
@@ -50,14 +50,16 @@ def global_plan(snapshots: Sequence[Snapshot], config: Balancing) -> Plan:
     held = np.bincount(current[pinned], weights=asked.loads[pinned], minlength=plan.workers)
     # Pins are there already: where they alone exceed the bound, the bound makes room for them.
     slack = max(config.slack, float(held.max() * len(plan.active) / asked.loads.sum()) - 1 + 1e-6)
-    problem = Problem.of(
+    problem = PlacementProblem.of(
         asked,
         Fleet(capacities(plan), slack, config.absolute_slack),
         np.where(pinned, current, NOWHERE).astype(np.int32),
         current,
     )
     tries = (plan_queries(problem, config.repair, rng) for rng in config.rng().spawn(TRIES))
-    found = min((one.workers for one in tries), key=lambda at: traffic(asked, at, plan.workers))
+    found = min(
+        (one.workers for one in tries), key=lambda at: total_traffic(asked, at, plan.workers)
+    )
     placed = dict(zip(streams, _renamed(found, problem, plan).tolist(), strict=True))
     return replace(plan, placement={**plan.placement, **placed})
 
@@ -85,7 +87,7 @@ def alike(streams: Streams, loads: Mapping[str, float]) -> dict[str, float]:
     return {name: means[name] for name in known}
 
 
-def _renamed(workers: Workers, problem: Problem, plan: Plan) -> Workers:
+def _renamed(workers: Workers, problem: PlacementProblem, plan: Plan) -> Workers:
     """Return the placement with active workers renamed so that the least load moves."""
     number = np.full(plan.workers, NOWHERE, dtype=np.int32)
     number[list(plan.active)] = np.arange(len(plan.active))
@@ -95,7 +97,9 @@ def _renamed(workers: Workers, problem: Problem, plan: Plan) -> Workers:
         problem.pinned == NOWHERE,
     )
     running = OperatorSnapshot(series, len(plan.active), number[problem.current])
-    renamed: Workers = np.array(plan.active, dtype=np.int32)[relabel(running, number[workers])]
+    renamed: Workers = np.array(plan.active, dtype=np.int32)[
+        relabel_workers(running, number[workers])
+    ]
     return renamed
 
 

@@ -17,7 +17,12 @@ from evenflow.planning.joint.floor import lowest
 from evenflow.planning.joint.keyed import staying
 from evenflow.planning.joint.levels import Levels
 from evenflow.planning.joint.recent import Item
-from evenflow.planning.operators import OperatorConfig, OperatorSnapshot, Traffic, plan
+from evenflow.planning.operators import (
+    OperatorConfig,
+    OperatorSnapshot,
+    SourceTraffic,
+    plan_operators,
+)
 
 MOVABLE = 1000  # heaviest queries that take part in a plan: the search grows with their square
 
@@ -123,7 +128,7 @@ def _even(
     whole: Whole,
     loads: Floats,
     left: dict[Item, set[int]],
-    traffic: Traffic,
+    traffic: SourceTraffic,
     config: Balancing,
     forced: bool,
 ) -> WholeStep:
@@ -151,7 +156,11 @@ def _even(
 
 
 def _apart(
-    whole: Whole, loads: Floats, left: dict[Item, set[int]], traffic: Traffic, config: Balancing
+    whole: Whole,
+    loads: Floats,
+    left: dict[Item, set[int]],
+    traffic: SourceTraffic,
+    config: Balancing,
 ) -> WholeStep:
     """Move queries apart whose bursts coincide, if that helps in batches not planned from."""
     step = WholeStep("gain_too_small", "bursts", before=_peak(loads), after=_peak(loads))
@@ -179,7 +188,7 @@ def _apart(
 
 
 def _pays(
-    whole: Whole, placement: Workers, gain: float, traffic: Traffic, config: Balancing
+    whole: Whole, placement: Workers, gain: float, traffic: SourceTraffic, config: Balancing
 ) -> bool:
     """Tell whether a placement is worth the state it moves and the streams it ships anew."""
     before, after = whole.workers(whole.placement), whole.workers(placement)
@@ -188,7 +197,7 @@ def _pays(
     workers = len(whole.active)
     keyed = np.arange(workers, dtype=np.int32)
     shipped, would = (
-        traffic.shipped(np.concatenate([places, keyed]), workers)
+        traffic.shipped_rate(np.concatenate([places, keyed]), workers)
         for places in (whole.placement, placement)
     )
     return (
@@ -199,7 +208,7 @@ def _pays(
 
 
 def _planned(
-    whole: Whole, left: dict[Item, set[int]], traffic: Traffic, config: Balancing
+    whole: Whole, left: dict[Item, set[int]], traffic: SourceTraffic, config: Balancing
 ) -> tuple[Workers, bool]:
     """Return the planner's placement, in which nothing returns that left lately.
 
@@ -230,7 +239,7 @@ def _heaviest(whole: Whole) -> Bools:
     return chosen
 
 
-def _call(whole: Whole, movable: Bools, traffic: Traffic, config: Balancing) -> Workers:
+def _call(whole: Whole, movable: Bools, traffic: SourceTraffic, config: Balancing) -> Workers:
     workers = len(whole.active)
     series = LoadSeries(
         (*whole.names, *(f"keyed {worker}" for worker in whole.active)),
@@ -245,18 +254,18 @@ def _call(whole: Whole, movable: Bools, traffic: Traffic, config: Balancing) -> 
     settings = OperatorConfig(
         balance=config.aim, capacity=mean, max_moves=len(whole.names), traffic=traffic
     )
-    found = plan(config.operators, snapshot, settings, config.rng())
+    found = plan_operators(config.operators, snapshot, settings, config.rng())
     return found.placement[: len(whole.names)]
 
 
-def _traffic(whole: Whole, rates: dict[str, float], config: Balancing) -> Traffic:
+def _traffic(whole: Whole, rates: dict[str, float], config: Balancing) -> SourceTraffic:
     """Price what a move ships anew, in parts of all streams shipped once."""
     streams = sorted({stream for read in whole.reads for stream in read})
     number = {stream: at for at, stream in enumerate(streams)}
     sizes = np.array([rates.get(stream, 0.0) for stream in streams])
     sizes = sizes / sizes.sum() if sizes.sum() > 0 else np.ones(len(streams)) / max(len(streams), 1)
     reads: list[list[int]] = [[number[stream] for stream in read] for read in whole.reads]
-    return Traffic.of([*reads, *([] for _ in whole.active)], sizes, config.traffic_price)
+    return SourceTraffic.of([*reads, *([] for _ in whole.active)], sizes, config.traffic_price)
 
 
 def _heavy(levels: Levels, whole: Whole, config: Balancing) -> tuple[Verdict, ...]:

@@ -8,16 +8,16 @@ from collections.abc import Callable
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.planning.keys.bound import feasible
+from evenflow.planning.keys.balance_goal import feasible
+from evenflow.planning.keys.baselines import hash_only, shuffled_loads, simple
 from evenflow.planning.keys.classic import llfd, minmig, mintable
 from evenflow.planning.keys.compact import compact
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
 from evenflow.planning.keys.cover import cover
 from evenflow.planning.keys.exact import exact
 from evenflow.planning.keys.mixed import mixed, mixedbf
 from evenflow.planning.keys.pkg import pkg
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 from evenflow.planning.keys.readj import readj
-from evenflow.planning.keys.simple import hash_only, ideal, simple
 
 KeyPlanner = Callable[[KeyLoads, KeyConfig, np.random.Generator], KeyPlan]
 
@@ -47,4 +47,12 @@ def warm_up(planner: KeyPlanner) -> None:
         planner(keys, KeyConfig(max_table=max_table), np.random.default_rng(0))
 
 
-__all__ = ["ALGORITHMS", "KeyConfig", "KeyPlan", "KeyPlanner", "feasible", "ideal", "warm_up"]
+__all__ = [
+    "ALGORITHMS",
+    "KeyConfig",
+    "KeyPlan",
+    "KeyPlanner",
+    "feasible",
+    "shuffled_loads",
+    "warm_up",
+]

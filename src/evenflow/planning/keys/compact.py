@@ -20,19 +20,24 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound, bound, close, settled
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.balance_goal import (
+    BalanceGoal,
+    balance_goal,
+    current_owners_suffice,
+    finish_plan,
+)
 from evenflow.planning.keys.discretise import discretise
 from evenflow.planning.keys.llfd import llfd_records
 from evenflow.planning.keys.mixed import mixed_owners
-from evenflow.planning.keys.phases import gamma, relieve
+from evenflow.planning.keys.phases import migration_priority, relieve_overload
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 DEGREE = 8
 MARGIN = 0.98  # of the tolerance is used; the rest is left to the error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Records:
+class KeyRecords:
     """Groups of like keys: d, d_h, v_c, v_S and #. `origin` is the record a part was split from."""
 
     owner: Workers
@@ -40,42 +45,46 @@ class Records:
     cost: Floats
     state: Floats
     fixed: Bools
-    number: Workers
+    count: Workers
     origin: Indices
 
 
 def compact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Run Mixed on records of like keys instead of keys."""
-    return compact_at(keys, config, DEGREE)
+    return compact_with_degree(keys, config, DEGREE)
 
 
-def compact_at(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPlan:
+def compact_with_degree(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPlan:
     """Do so with discretisation to a given degree R."""
-    aim = bound(keys, config)
-    if settled(keys, config, aim):
-        return close(keys, config, keys.owner, aim)
-    records, record_of = group(keys, aim, degree)
-    parts = mixed_records(records, config, keys.workers, aim.mean + MARGIN * (aim.limit - aim.mean))
-    owner = expand(keys, records, record_of, parts, config)
-    if not aim.kept(keys.loads(owner)):
-        owner = relieve(keys, owner, gamma(keys.cost, keys.state, config.beta), aim)
+    aim = balance_goal(keys, config)
+    if current_owners_suffice(keys, config, aim):
+        return finish_plan(keys, config, keys.owner, aim)
+    records, record_of = group_keys(keys, aim, degree)
+    parts = mixed_records(
+        records, config, keys.workers, aim.mean_load + MARGIN * (aim.max_load - aim.mean_load)
+    )
+    owner = expand_records(keys, records, record_of, parts, config)
+    if not aim.is_met(keys.loads(owner)):
+        owner = relieve_overload(
+            keys, owner, migration_priority(keys.cost, keys.state, config.beta), aim
+        )
         if int(np.count_nonzero(owner != keys.home)) > config.max_table:
             owner = mixed_owners(keys, config, aim)
-    return close(keys, config, owner, aim)
+    return finish_plan(keys, config, owner, aim)
 
 
-def group(keys: KeyLoads, aim: Bound, degree: int) -> tuple[Records, Workers]:
+def group_keys(keys: KeyLoads, aim: BalanceGoal, degree: int) -> tuple[KeyRecords, Workers]:
     """Return the records of a snapshot and the record of every key."""
     cost = discretise(keys.cost, degree, keys.owner)
     state = discretise(keys.state, degree, keys.owner)
-    place = (keys.owner.astype(np.int64) * keys.workers + keys.home) * 2 + aim.fixed
-    record_of, first = _group(place, cost.view(np.int64), state.view(np.int64))
-    records = Records(
+    place = (keys.owner.astype(np.int64) * keys.workers + keys.home) * 2 + aim.fixed_keys
+    record_of, first = _number_rows(place, cost.view(np.int64), state.view(np.int64))
+    records = KeyRecords(
         keys.owner[first],
         keys.home[first],
         cost[first],
         state[first],
-        aim.fixed[first],
+        aim.fixed_keys[first],
         np.bincount(record_of, minlength=len(first)).astype(np.int32),
         np.arange(len(first)),
     )
@@ -83,20 +92,20 @@ def group(keys: KeyLoads, aim: Bound, degree: int) -> tuple[Records, Workers]:
 
 
 def mixed_records(
-    records: Records, config: KeyConfig, workers: int, limit: float
+    records: KeyRecords, config: KeyConfig, workers: int, limit: float
 ) -> tuple[Indices, Workers]:
     """Return Mixed's parts: for each key that is put down, its record and its worker."""
     listed = np.flatnonzero((records.owner != records.home) & ~records.fixed)
     listed = listed[np.argsort(records.state[listed], kind="stable")]
-    able = int(records.number[listed].sum())
-    entries = int(records.number[records.owner != records.home].sum())
+    able = int(records.count[listed].sum())
+    entries = int(records.count[records.owner != records.home].sum())
     sent_home = 0
     while True:
         split = _send_home(records, listed, sent_home)
-        psi = gamma(split.cost, split.state, config.beta)
+        psi = migration_priority(split.cost, split.state, config.beta)
         stays = split.fixed | (split.cost == 0)
         moved, targets = llfd_records(
-            split.cost, psi, split.owner, split.number, stays, workers, limit
+            split.cost, psi, split.owner, split.count, stays, workers, limit
         )
         left = int(np.count_nonzero(split.owner[moved] != split.home[moved]))
         added = int(np.count_nonzero(targets != split.home[moved]))
@@ -105,18 +114,18 @@ def mixed_records(
             break
         sent_home = min(sent_home + excess, able)
     sent = split.owner != records.owner[split.origin]  # what Phase I put at home, and stays there
-    stay = np.where(sent, split.number - np.bincount(moved, minlength=len(sent)), 0)
+    stay = np.where(sent, split.count - np.bincount(moved, minlength=len(sent)), 0)
     return (
         np.concatenate((split.origin[moved], np.repeat(split.origin, stay))),
         np.concatenate((targets, np.repeat(split.home, stay))),
     )
 
 
-def _send_home(records: Records, listed: Indices, count: int) -> Records:
+def _send_home(records: KeyRecords, listed: Indices, count: int) -> KeyRecords:
     """Split off the first `count` keys of the listed records and put them at home (Phase I)."""
-    number = records.number[listed]
+    number = records.count[listed]
     taken = np.clip(count - (np.cumsum(number) - number), 0, number).astype(np.int32)
-    parts, kept = listed[taken > 0], records.number.copy()
+    parts, kept = listed[taken > 0], records.count.copy()
     kept[listed] -= taken
     stays = np.flatnonzero(kept)
     rows = np.concatenate((stays, parts))
@@ -127,14 +136,14 @@ def _send_home(records: Records, listed: Indices, count: int) -> Records:
         cost=records.cost[rows],
         state=records.state[rows],
         fixed=records.fixed[rows],
-        number=np.concatenate((kept[stays], taken[taken > 0])),
+        count=np.concatenate((kept[stays], taken[taken > 0])),
         origin=records.origin[rows],
     )
 
 
-def expand(
+def expand_records(
     keys: KeyLoads,
-    records: Records,
+    records: KeyRecords,
     record_of: Workers,
     parts: tuple[Indices, Workers],
     config: KeyConfig,
@@ -143,10 +152,10 @@ def expand(
     moved, targets = parts
     leaves = targets != records.owner[moved]
     moved, targets = moved[leaves], targets[leaves]
-    affected = np.zeros(len(records.number), dtype=np.bool_)
+    affected = np.zeros(len(records.count), dtype=np.bool_)
     affected[moved] = True
     able = np.flatnonzero(affected[record_of])
-    psi = gamma(keys.cost[able], keys.state[able], config.beta)
+    psi = migration_priority(keys.cost[able], keys.state[able], config.beta)
     able = able[np.lexsort((able, -psi, record_of[able]))]
     starts = np.searchsorted(record_of[able], moved)
     order = np.argsort(moved, kind="stable")
@@ -158,7 +167,7 @@ def expand(
 
 
 @kernel
-def _group(place: Indices, cost: Indices, state: Indices) -> tuple[Workers, Indices]:
+def _number_rows(place: Indices, cost: Indices, state: Indices) -> tuple[Workers, Indices]:
     """Number the distinct rows by first appearance: an open hash table that grows as needed."""
     record_of = np.empty(len(place), dtype=np.int32)
     first = np.empty(1 << 12, dtype=np.int64)
@@ -172,8 +181,8 @@ def _group(place: Indices, cost: Indices, state: Indices) -> tuple[Workers, Indi
             slots = np.full(2 * len(slots), -1, dtype=np.int32)
             for record in range(count):
                 row = rows[record]
-                slots[_slot(row[0], row[1], row[2], rows, slots)] = record
-        at = _slot(place[key], cost[key], state[key], rows, slots)
+                slots[_find_hash_entry(row[0], row[1], row[2], rows, slots)] = record
+        at = _find_hash_entry(place[key], cost[key], state[key], rows, slots)
         if slots[at] < 0:
             slots[at] = count
             first[count] = key
@@ -184,7 +193,7 @@ def _group(place: Indices, cost: Indices, state: Indices) -> tuple[Workers, Indi
 
 
 @kernel
-def _slot(place: int, cost: int, state: int, rows: Indices, slots: Workers) -> int:
+def _find_hash_entry(place: int, cost: int, state: int, rows: Indices, slots: Workers) -> int:
     """Return where a row is in the hash table, or the empty slot where it belongs."""
     last = len(slots) - 1  # one less than a power of two
     mixed = np.uint64(cost) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(state)

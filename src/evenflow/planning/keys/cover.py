@@ -23,65 +23,70 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.planning.keys.bound import Bound, bound, close, settled
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.balance_goal import (
+    BalanceGoal,
+    balance_goal,
+    current_owners_suffice,
+    finish_plan,
+)
+from evenflow.planning.keys.key_moves import KeyMoveFinder, KeyMoves
 from evenflow.planning.keys.mixed import mixed_owners
-from evenflow.planning.keys.pricing import Market, Offer
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
-STANDING_PRICE = 0.01  # of an entry, in mean states: of equals the fewer and heavier keys move
-SAME_PRICE = 1.05  # prices this near each other need no further search
+INITIAL_PRICE = 0.01  # of an entry, in mean states: of equals the fewer and heavier keys move
+PRICE_TOLERANCE = 1.05  # prices this near each other need no further search
 
 
 def cover(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Relieve overloaded workers at the least state moved, within the table bound."""
-    aim = bound(keys, config)
-    if settled(keys, config, aim):
-        return close(keys, config, keys.owner, aim)
-    market = Market.of(keys, aim, config.max_table)
+    aim = balance_goal(keys, config)
+    if current_owners_suffice(keys, config, aim):
+        return finish_plan(keys, config, keys.owner, aim)
+    market = KeyMoveFinder.of(keys, aim, config.max_table)
     rivals = (mixed_owners(keys, replace(config, beta=beta), aim) for beta in (config.beta, 1.0))
     offers = [
-        _search_price(market, aim.limit),
-        *(market.undo(rival, aim.limit) for rival in rivals),
+        _search_price(market, aim.max_load),
+        *(market.moves_to(rival, aim.max_load) for rival in rivals),
     ]
-    if not any(market.kept(offer, aim.limit) for offer in offers):
-        stay = np.where(aim.fixed, keys.owner, keys.home)
-        offers += [_search_limit(market, aim), market.undo(stay, np.inf)]
-    best = min(offers, key=lambda offer: market.rank(offer, aim.limit))
-    return close(keys, config, market.owners(best), aim)
+    if not any(market.is_feasible(offer, aim.max_load) for offer in offers):
+        stay = np.where(aim.fixed_keys, keys.owner, keys.home)
+        offers += [_search_limit(market, aim), market.moves_to(stay, np.inf)]
+    best = min(offers, key=lambda offer: market.rank(offer, aim.max_load))
+    return finish_plan(keys, config, market.owners(best), aim)
 
 
-def _search_price(market: Market, limit: float) -> Offer:
+def _search_price(market: KeyMoveFinder, limit: float) -> KeyMoves:
     """Return the best offer at the lowest price that keeps the table bound."""
-    low = STANDING_PRICE * market.mean_state
-    best = market.offer(low, limit)
-    if market.fits(best):
+    low = INITIAL_PRICE * market.mean_state
+    best = market.find_moves(low, limit)
+    if market.fits_table(best):
         return best
 
     def fits(price: float) -> bool:
         nonlocal best
-        found = market.offer(price, limit)
+        found = market.find_moves(price, limit)
         best = min(best, found, key=lambda offer: market.rank(offer, limit))
-        return market.fits(found)
+        return market.fits_table(found)
 
     high = 8 * low
     while not fits(high) and high < 8 * market.total_state:
         low, high = high, 8 * high
-    while high > SAME_PRICE * low:
+    while high > PRICE_TOLERANCE * low:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if fits(middle) else (middle, high)
     return best
 
 
-def _search_limit(market: Market, aim: Bound) -> Offer:
+def _search_limit(market: KeyMoveFinder, aim: BalanceGoal) -> KeyMoves:
     """Return an offer within the table bound at the lowest limit that allows one."""
-    keys = market.problem
-    low, high = aim.limit, float(max(market.load.max(), keys.loads(keys.home).max()))
+    keys = market.keys
+    low, high = aim.max_load, float(max(market.worker_loads.max(), keys.loads(keys.home).max()))
     dearest = market.total_state + 1.0
-    best = market.offer(dearest, high)
+    best = market.find_moves(dearest, high)
     for _ in range(12):
         middle = (low + high) / 2
-        found = market.offer(dearest, middle)
-        if market.kept(found, middle):
+        found = market.find_moves(dearest, middle)
+        if market.is_feasible(found, middle):
             best, high = found, middle
         else:
             low = middle

@@ -46,7 +46,7 @@ def discretise(values: Floats, degree: int, groups: Workers | None = None) -> Fl
     least = float(np.min(values, where=values > 0, initial=np.inf))
     unit = max(least, float(values.max()) * 1e-12)  # nothing so light can matter
     of = np.zeros(len(values), dtype=np.int32) if groups is None else groups
-    return _discretise(values, descending(values), of, unit, degree * unit)
+    return _discretise(values, descending_order(values), of, unit, degree * unit)
 
 
 def discretise_plain(values: list[float], degree: int) -> list[float]:
@@ -72,7 +72,7 @@ def discretise_plain(values: list[float], degree: int) -> list[float]:
 
 
 @kernel
-def descending(values: Floats) -> Indices:
+def descending_order(values: Floats) -> Indices:
     """Return positions from the largest value to the smallest, to 8 leading bits."""
     # The bits of doubles that are not negative sort like them; + 0.0 rids -0.0 of its sign.
     codes = (values + 0.0).view(np.int64) >> 44

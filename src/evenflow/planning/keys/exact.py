@@ -21,100 +21,107 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound, bound, close, settled
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.balance_goal import (
+    BalanceGoal,
+    balance_goal,
+    current_owners_suffice,
+    finish_plan,
+)
 from evenflow.planning.keys.cover import cover
-from evenflow.planning.keys.statistics import moved_state
+from evenflow.planning.keys.metrics import moved_state
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 MAX_SECONDS = 120.0
 MAX_BINARIES = 400_000
-PROVEN = 1e-6  # relative gap at which a solution counts as the optimum
-INFEASIBLE = 2  # the solver's word for: there is none
+OPTIMALITY_GAP = 1e-6  # relative gap at which a solution counts as the optimum
+STATUS_INFEASIBLE = 2  # the solver's word for: there is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class SolverCase:
     """A problem with what is known beforehand: a plan if there is one, and which keys may move."""
 
     keys: KeyLoads
     config: KeyConfig
-    aim: Bound
-    known: KeyPlan | None
-    able: Floats  # 1 for keys that may move
-    unit: float  # of state
+    goal: BalanceGoal
+    known_plan: KeyPlan | None
+    movable: Floats  # 1 for keys that may move
+    state_unit: float  # of state
 
     @classmethod
-    def of(cls, keys: KeyLoads, config: KeyConfig) -> "Case":
+    def of(cls, keys: KeyLoads, config: KeyConfig) -> "SolverCase":
         """Look for a plan with cover and rule out keys that cost more than all of it."""
-        aim = bound(keys, config)
+        aim = balance_goal(keys, config)
         plan = cover(keys, config, np.random.default_rng(0))
-        if not aim.kept(plan.loads) or plan.table_size(keys) > config.max_table:
+        if not aim.is_met(plan.loads) or plan.table_size(keys) > config.max_table:
             able = (~keys.fixed).astype(np.float64)
             return cls(keys, config, aim, None, able, float(keys.state.mean()) or 1.0)
         moved = moved_state(keys, plan.owner)
-        able = (~keys.fixed & (keys.state <= moved * (1 + PROVEN))).astype(np.float64)
+        able = (~keys.fixed & (keys.state <= moved * (1 + OPTIMALITY_GAP))).astype(np.float64)
         return cls(keys, config, aim, plan, able, moved / 1e4 or 1.0)
 
 
 def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Return a plan that provably moves the least state, or a verdict saying how near it is."""
-    aim = bound(keys, config)
-    if settled(keys, config, aim):
-        return close(keys, config, keys.owner, aim)
-    case = Case.of(keys, config)
-    solution = _solve(_relaxed(case))
-    owner = _pack(case, solution)
+    aim = balance_goal(keys, config)
+    if current_owners_suffice(keys, config, aim):
+        return finish_plan(keys, config, keys.owner, aim)
+    case = SolverCase.of(keys, config)
+    solution = _solve(_relaxed_model(case))
+    owner = _round_relaxed_solution(case, solution)
     small = len(keys) * keys.workers <= MAX_BINARIES
-    if owner is None and solution.status != INFEASIBLE and small:
-        solution = _solve(_full(case))
-        owner = _unpack(case, solution)
-    if owner is None and solution.status == INFEASIBLE and case.known is None:
-        return _with(
-            close(keys, config, keys.owner, aim),
+    if owner is None and solution.status != STATUS_INFEASIBLE and small:
+        solution = _solve(_full_model(case))
+        owner = _owners_of_solution(case, solution)
+    if owner is None and solution.status == STATUS_INFEASIBLE and case.known_plan is None:
+        return _add_verdict(
+            finish_plan(keys, config, keys.owner, aim),
             "no_plan",
             "no plan keeps the balance and the table bound; nothing moves",
         )
-    best = _better(case, owner)
-    least = float(solution.mip_dual_bound or 0.0) * case.unit
+    best = _less_moved_plan(case, owner)
+    least = float(solution.mip_dual_bound or 0.0) * case.state_unit
     moved = moved_state(keys, best.owner)
-    if case.known is None and owner is None:
-        return _with(
+    if case.known_plan is None and owner is None:
+        return _add_verdict(
             best, "not_proven", f"no plan was found within {MAX_SECONDS:g} s; nothing moves"
         )
-    if moved - least <= PROVEN * max(moved, case.unit):
+    if moved - least <= OPTIMALITY_GAP * max(moved, case.state_unit):
         return best
     gap = (moved - least) / moved
-    return _with(best, "not_proven", f"the plan moves at most {gap:.2%} more than the optimum")
+    return _add_verdict(
+        best, "not_proven", f"the plan moves at most {gap:.2%} more than the optimum"
+    )
 
 
-def _better(case: Case, owner: Workers | None) -> KeyPlan:
+def _less_moved_plan(case: SolverCase, owner: Workers | None) -> KeyPlan:
     """Return the plan of the solver or the one known before, whichever moves less."""
     found = case.keys.owner if owner is None else owner
-    plan = close(case.keys, case.config, found, case.aim)
-    if case.known is None:
+    plan = finish_plan(case.keys, case.config, found, case.goal)
+    if case.known_plan is None:
         return plan
     if owner is None:
-        return case.known
-    return min((plan, case.known), key=lambda made: moved_state(case.keys, made.owner))
+        return case.known_plan
+    return min((plan, case.known_plan), key=lambda made: moved_state(case.keys, made.owner))
 
 
-def _with(plan: KeyPlan, code: str, message: str) -> KeyPlan:
+def _add_verdict(plan: KeyPlan, code: str, message: str) -> KeyPlan:
     return replace(plan, verdicts=(*plan.verdicts, Verdict(code, "all keys", message)))
 
 
-def lower_bound(keys: KeyLoads, config: KeyConfig) -> float:
+def least_moved_state(keys: KeyLoads, config: KeyConfig) -> float:
     """Return state that every plan within the bounds must move: the relaxed model as an LP."""
-    case = Case.of(keys, config)
-    solution = _solve(_relaxed(case), binary=False)
-    return float("inf") if solution.x is None else float(solution.fun) * case.unit
+    case = SolverCase.of(keys, config)
+    solution = _solve(_relaxed_model(case), binary=False)
+    return float("inf") if solution.x is None else float(solution.fun) * case.state_unit
 
 
-def _relaxed(case: Case) -> dict[str, Any]:
+def _relaxed_model(case: SolverCase) -> dict[str, Any]:
     """Variables: away_k, home_k (binary), in_d (load that arrives at d from elsewhere)."""
-    sparse = _scipy("sparse")
+    sparse = _import_scipy("sparse")
     keys, count, workers = case.keys, len(case.keys), case.keys.workers
     every, displaced = np.arange(count), np.flatnonzero(keys.owner != keys.home)
-    cost, width = keys.cost / case.aim.mean, 2 * count + workers
+    cost, width = keys.cost / case.goal.mean_load, 2 * count + workers
     rows = np.concatenate(
         (keys.owner, keys.owner[displaced], keys.home[displaced], np.arange(workers))
     )
@@ -131,11 +138,11 @@ def _relaxed(case: Case) -> dict[str, Any]:
     entries = np.zeros((1, width))
     entries[0, :count] = keys.owner == keys.home
     entries[0, count + displaced] = -1.0
-    upper = np.concatenate((case.able, np.zeros(count), np.full(workers, np.inf)))
-    upper[count + displaced] = case.able[displaced]
-    room = (case.aim.limit - keys.loads()) / case.aim.mean
+    upper = np.concatenate((case.movable, np.zeros(count), np.full(workers, np.inf)))
+    upper[count + displaced] = case.movable[displaced]
+    room = (case.goal.max_load - keys.loads()) / case.goal.mean_load
     return {
-        "c": np.concatenate((_prices(case), _prices(case), np.zeros(workers))),
+        "c": np.concatenate((_move_prices(case), _move_prices(case), np.zeros(workers))),
         "upper": upper,
         "whole": np.concatenate((np.ones(2 * count), np.zeros(workers))),
         "matrix": sparse.vstack((loads, once, sparse.csr_array(flow), sparse.csr_array(entries))),
@@ -146,7 +153,7 @@ def _relaxed(case: Case) -> dict[str, Any]:
     }
 
 
-def _pack(case: Case, solution: Any) -> Workers | None:
+def _round_relaxed_solution(case: SolverCase, solution: Any) -> Workers | None:
     """Give keys that go elsewhere a worker with room, the heaviest first; None if one has none.
 
     The least loaded worker is tried first, for an even result, then the fullest that has room.
@@ -156,17 +163,19 @@ def _pack(case: Case, solution: Any) -> Workers | None:
     count = len(case.keys)
     home = solution.x[count : 2 * count] > 0.5
     away = np.flatnonzero((solution.x[:count] > 0.5) & ~home)
-    even = _fill(case, home, away, emptiest=True)
-    return _fill(case, home, away, emptiest=False) if even is None else even
+    even = _pack_heaviest_first(case, home, away, emptiest=True)
+    return _pack_heaviest_first(case, home, away, emptiest=False) if even is None else even
 
 
-def _fill(case: Case, home: Any, away: Indices, emptiest: bool) -> Workers | None:
+def _pack_heaviest_first(
+    case: SolverCase, home: Any, away: Indices, emptiest: bool
+) -> Workers | None:
     keys = case.keys
     owner = np.where(home, keys.home, keys.owner)
     load = keys.loads(owner)
     np.subtract.at(load, keys.owner[away], keys.cost[away])
     for key in away[np.argsort(-keys.cost[away], kind="stable")]:
-        fits = load + keys.cost[key] <= case.aim.limit
+        fits = load + keys.cost[key] <= case.goal.max_load
         fits[keys.owner[key]] = False
         if not fits.any():
             return None
@@ -174,25 +183,25 @@ def _fill(case: Case, home: Any, away: Indices, emptiest: bool) -> Workers | Non
         worker = int(score.argmax())
         owner[key] = worker
         load[worker] += keys.cost[key]
-    return owner if load.max() <= case.aim.limit else None
+    return owner if load.max() <= case.goal.max_load else None
 
 
-def _full(case: Case) -> dict[str, Any]:
+def _full_model(case: SolverCase) -> dict[str, Any]:
     """One binary for each key and worker."""
-    sparse = _scipy("sparse")
+    sparse = _import_scipy("sparse")
     keys, count, workers = case.keys, len(case.keys), case.keys.workers
     size = count * workers
     key: Indices = np.repeat(np.arange(count), workers)
     worker = np.tile(np.arange(workers), count)
     column, stays = np.arange(size), worker == keys.owner[key]
-    cost = keys.cost[key] / case.aim.mean
+    cost = keys.cost[key] / case.goal.mean_load
     loads = sparse.csr_array((cost, (worker, column)), shape=(workers, size))
     once = sparse.csr_array((np.ones(size), (key, column)), shape=(count, size))
     entries = sparse.csr_array((worker != keys.home[key]).astype(float)[None, :])
-    limits = np.full(workers, case.aim.limit / case.aim.mean)
+    limits = np.full(workers, case.goal.max_load / case.goal.mean_load)
     return {
-        "c": np.where(stays, 0.0, _prices(case)[key]),
-        "upper": np.where(stays, 1.0, case.able[key]),
+        "c": np.where(stays, 0.0, _move_prices(case)[key]),
+        "upper": np.where(stays, 1.0, case.movable[key]),
         "whole": np.ones(size),
         "matrix": sparse.vstack((loads, once, entries)),
         "low": np.concatenate((np.full(workers, -np.inf), np.ones(count), [-np.inf])),
@@ -200,31 +209,31 @@ def _full(case: Case) -> dict[str, Any]:
     }
 
 
-def _unpack(case: Case, solution: Any) -> Workers | None:
+def _owners_of_solution(case: SolverCase, solution: Any) -> Workers | None:
     if solution.x is None:
         return None
     owner: Workers = solution.x.reshape(len(case.keys), -1).argmax(axis=1).astype(np.int32)
     return owner
 
 
-def _prices(case: Case) -> Floats:
+def _move_prices(case: SolverCase) -> Floats:
     """Price of a move: the state, with a trifle for keys that have none so that they rest."""
-    state = case.keys.state / case.unit
+    state = case.keys.state / case.state_unit
     return np.where(state > 0, state, 1e-6)
 
 
 def _solve(model: dict[str, Any], binary: bool = True) -> Any:
-    optimize = _scipy("optimize")
+    optimize = _import_scipy("optimize")
     return optimize.milp(
         model["c"],
         integrality=model["whole"] if binary else None,
         bounds=optimize.Bounds(0.0, model["upper"]),
         constraints=optimize.LinearConstraint(model["matrix"], model["low"], model["high"]),
-        options={"time_limit": MAX_SECONDS, "mip_rel_gap": PROVEN / 10},
+        options={"time_limit": MAX_SECONDS, "mip_rel_gap": OPTIMALITY_GAP / 10},
     )
 
 
-def _scipy(part: str) -> Any:
+def _import_scipy(part: str) -> Any:
     try:
         return import_module(f"scipy.{part}")
     except ImportError as error:

@@ -10,11 +10,11 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats
 
-CORE = 24  # keys decided exactly on each side of the break
-NODES = 20_000  # steps of the search; what it has found by then is used
+CORE_KEYS = 24  # keys decided exactly on each side of the break
+MAX_NODES = 20_000  # steps of the search; what it has found by then is used
 
 
-def cover_plain(cost: Floats, price: Floats, need: float) -> float:
+def least_cover_plain(cost: Floats, price: Floats, need: float) -> float:
     """Return the least price of any covering set, by trying all: the oracle."""
     best = float("inf")
     for chosen in range(1 << len(cost)):
@@ -39,17 +39,17 @@ def least_cover(cost: Floats, price: Floats, need: float) -> Bools:
         end += 1
     if covered < need:
         return taken
-    first = max(0, end - CORE)
-    last = min(count, end + CORE)
+    first = max(0, end - CORE_KEYS)
+    last = min(count, end + CORE_KEYS)
     rest = need
     for key in range(first):
         rest -= cost[key]
-    taken[first:last] = _search(cost[first:last], price[first:last], rest, end - first)
+    taken[first:last] = _branch_and_bound(cost[first:last], price[first:last], rest, end - first)
     return taken
 
 
 @kernel
-def _search(cost: Floats, price: Floats, need: float, greedy: int) -> Bools:
+def _branch_and_bound(cost: Floats, price: Floats, need: float, greedy: int) -> Bools:
     """Find the cheapest cover by depth-first branch and bound, from the greedy one."""
     count = len(cost)
     costs, prices = np.zeros(count + 1), np.zeros(count + 1)
@@ -61,7 +61,7 @@ def _search(cost: Floats, price: Floats, need: float, greedy: int) -> Bools:
     best_price = prices[greedy]
     now = np.zeros(count, dtype=np.bool_)
     at, rest, paid = 0, need, 0.0
-    for _ in range(NODES):
+    for _ in range(MAX_NODES):
         descend = False
         if rest <= 0:
             if paid < best_price:

@@ -34,7 +34,7 @@ from evenflow.model.arrays import Bools, Floats, Indices, Workers
 NOWHERE = -1
 
 
-def llfd(
+def llfd_owners(
     cost: Floats, psi: Floats, owner: Workers, fixed: Bools, workers: int, limit: float
 ) -> Workers:
     """Return new owners with every worker at or below the limit, where that can be had.
@@ -43,7 +43,7 @@ def llfd(
 
     >>> cost = np.array([7.0, 4, 2, 1, 5, 1])
     >>> owner = np.array([0, 0, 1, 1, 0, 1], dtype=np.int32)
-    >>> new = llfd(cost, cost, owner, np.zeros(6, np.bool_), workers=2, limit=10)
+    >>> new = llfd_owners(cost, cost, owner, np.zeros(6, np.bool_), workers=2, limit=10)
     >>> np.bincount(new, weights=cost).tolist(), new.tolist()
     ([10.0, 10.0], [1, 0, 1, 0, 0, 1])
     """
@@ -103,22 +103,22 @@ def llfd_plain(
 
 
 @kernel
-def _before(rank: Floats, one: int, other: int) -> bool:
+def _ranks_before(rank: Floats, one: int, other: int) -> bool:
     """Tell whether a key comes first: larger rank, then lower key."""
     return rank[one] > rank[other] or (rank[one] == rank[other] and one < other)
 
 
 @kernel
-def _sift(heap: Indices, start: int, size: int, at: int, rank: Floats) -> None:
+def _sift_down(heap: Indices, start: int, size: int, at: int, rank: Floats) -> None:
     """Let one key sink to its place in heap[start:start+size]."""
     key = heap[start + at]
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and _before(rank, heap[start + child + 1], heap[start + child]):
+        if child + 1 < size and _ranks_before(rank, heap[start + child + 1], heap[start + child]):
             child += 1
-        if not _before(rank, heap[start + child], key):
+        if not _ranks_before(rank, heap[start + child], key):
             break
         heap[start + at] = heap[start + child]
         at = child
@@ -126,24 +126,24 @@ def _sift(heap: Indices, start: int, size: int, at: int, rank: Floats) -> None:
 
 
 @kernel
-def heapify(heap: Indices, start: int, size: int, rank: Floats) -> None:
+def build_heap(heap: Indices, start: int, size: int, rank: Floats) -> None:
     """Arrange heap[start:start+size] with the first key in rank order on top."""
     for at in range(size // 2 - 1, -1, -1):
-        _sift(heap, start, size, at, rank)
+        _sift_down(heap, start, size, at, rank)
 
 
 @kernel
-def pop(heap: Indices, start: int, size: int, rank: Floats) -> int:
+def pop_heap(heap: Indices, start: int, size: int, rank: Floats) -> int:
     """Take the top off a heap of `size` keys; the caller counts the size down."""
     top = int(heap[start])
     heap[start] = heap[start + size - 1]
     if size > 1:
-        _sift(heap, start, size - 1, 0, rank)
+        _sift_down(heap, start, size - 1, 0, rank)
     return top
 
 
 @kernel
-def members(owner: Workers, fixed: Bools, workers: int) -> tuple[Indices, Indices]:
+def movable_keys_by_worker(owner: Workers, fixed: Bools, workers: int) -> tuple[Indices, Indices]:
     """Return the movable keys grouped by worker, and where each worker's group starts."""
     starts = np.zeros(workers + 1, dtype=np.int64)
     for key in range(len(owner)):
@@ -179,7 +179,7 @@ def llfd_records(
     records.pop()
     targets.pop()
 
-    by_psi, starts = members(owner, fixed, workers)
+    by_psi, starts = movable_keys_by_worker(owner, fixed, workers)
     by_cost = by_psi.copy()
     sizes = starts[1:] - starts[:-1]
     cost_sizes = sizes.copy()
@@ -191,16 +191,16 @@ def llfd_records(
 
     for worker in range(workers):  # Phase II
         if load[worker] > limit:
-            heapify(by_psi, starts[worker], sizes[worker], psi)
+            build_heap(by_psi, starts[worker], sizes[worker], psi)
             has_psi[worker] = True
         while load[worker] > limit and sizes[worker] > 0:
             record = by_psi[starts[worker]]
-            number = _enough(load[worker] - limit, cost[record], there[record])
+            number = _count_to_cover(load[worker] - limit, cost[record], there[record])
             there[record] -= number
             load[worker] -= cost[record] * number
             candidates.append((-cost[record], record, number))
             if there[record] == 0:
-                pop(by_psi, starts[worker], sizes[worker], psi)
+                pop_heap(by_psi, starts[worker], sizes[worker], psi)
                 sizes[worker] -= 1
     heapq.heapify(candidates)
 
@@ -216,12 +216,12 @@ def llfd_records(
             for worker in np.argsort(load, kind="mergesort"):
                 start = starts[worker]
                 if not has_cost[worker]:
-                    heapify(by_cost, start, cost_sizes[worker], cost)
+                    build_heap(by_cost, start, cost_sizes[worker], cost)
                     has_cost[worker] = True
                     for at in range(start, start + cost_sizes[worker]):
                         evictable[worker] += cost[by_cost[at]] * there[by_cost[at]]
                 while cost_sizes[worker] > 0 and cost[by_cost[start]] >= weight:
-                    heavy = pop(by_cost, start, cost_sizes[worker], cost)
+                    heavy = pop_heap(by_cost, start, cost_sizes[worker], cost)
                     cost_sizes[worker] -= 1
                     evictable[worker] -= cost[heavy] * there[heavy]
                 stays = load[worker] - evictable[worker]
@@ -234,19 +234,19 @@ def llfd_records(
                 chosen = refuge
         start = starts[chosen]
         if load[chosen] + weight > limit and not has_psi[chosen]:
-            heapify(by_psi, start, sizes[chosen], psi)
+            build_heap(by_psi, start, sizes[chosen], psi)
             has_psi[chosen] = True
         while sizes[chosen] > 0 and (not accepted or load[chosen] + weight > limit):
             lighter = by_psi[start]
             if cost[lighter] < weight:
                 excess = load[chosen] + weight - limit if accepted else np.inf
-                number = _enough(excess, cost[lighter], there[lighter])
+                number = _count_to_cover(excess, cost[lighter], there[lighter])
                 there[lighter] -= number
                 load[chosen] -= cost[lighter] * number
                 evictable[chosen] -= cost[lighter] * number
                 heapq.heappush(candidates, (-cost[lighter], lighter, number))
             if there[lighter] == 0 or cost[lighter] >= weight:  # too heavy now and for good
-                pop(by_psi, start, sizes[chosen], psi)
+                pop_heap(by_psi, start, sizes[chosen], psi)
                 sizes[chosen] -= 1
         records.append(record)
         targets.append(chosen)
@@ -255,7 +255,7 @@ def llfd_records(
 
 
 @kernel
-def _enough(excess: float, cost: float, number: int) -> int:
+def _count_to_cover(excess: float, cost: float, number: int) -> int:
     """Return how many of `number` like keys must go so that their load covers the excess."""
     if cost * number <= excess:
         return number

@@ -15,24 +15,27 @@ import numpy as np
 
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound, bound, close, rank
+from evenflow.planning.keys.balance_goal import BalanceGoal, balance_goal, finish_plan, plan_rank
 from evenflow.planning.keys.classic import mintable_owners
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
-from evenflow.planning.keys.phases import gamma, relieve, smallest_state_first
+from evenflow.planning.keys.phases import migration_priority, relieve_overload, table_keys_by_state
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 
 def mixed(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Move the keys with most load per state, sending home as many entries as the bound asks."""
-    aim = bound(keys, config)
-    return close(keys, config, mixed_owners(keys, config, aim), aim)
+    aim = balance_goal(keys, config)
+    return finish_plan(keys, config, mixed_owners(keys, config, aim), aim)
 
 
-def mixed_owners(keys: KeyLoads, config: KeyConfig, aim: Bound) -> Workers:
+def mixed_owners(keys: KeyLoads, config: KeyConfig, aim: BalanceGoal) -> Workers:
     """Return Mixed's owners for a limit given by the caller."""
-    psi, listed = gamma(keys.cost, keys.state, config.beta), smallest_state_first(keys, aim)
+    psi, listed = (
+        migration_priority(keys.cost, keys.state, config.beta),
+        table_keys_by_state(keys, aim),
+    )
     sent_home = 0
     while True:
-        owner = _with_sent_home(keys, listed[:sent_home], psi, aim)
+        owner = _owners_after_sending_home(keys, listed[:sent_home], psi, aim)
         excess = int(np.count_nonzero(owner != keys.home)) - config.max_table
         if excess <= 0:
             return owner
@@ -40,20 +43,28 @@ def mixed_owners(keys: KeyLoads, config: KeyConfig, aim: Bound) -> Workers:
             break
         sent_home = min(sent_home + excess, len(listed))
     plans = (keys.owner, owner, mintable_owners(keys, aim))
-    return min(plans, key=lambda new: rank(keys, config, aim, new))
+    return min(plans, key=lambda new: plan_rank(keys, config, aim, new))
 
 
 def mixedbf(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Try every number of entries to send home and keep the best plan."""
-    aim = bound(keys, config)
-    psi, listed = gamma(keys.cost, keys.state, config.beta), smallest_state_first(keys, aim)
-    plans = (
-        _with_sent_home(keys, listed[:sent_home], psi, aim) for sent_home in range(len(listed) + 1)
+    aim = balance_goal(keys, config)
+    psi, listed = (
+        migration_priority(keys.cost, keys.state, config.beta),
+        table_keys_by_state(keys, aim),
     )
-    return close(keys, config, min(plans, key=lambda new: rank(keys, config, aim, new)), aim)
+    plans = (
+        _owners_after_sending_home(keys, listed[:sent_home], psi, aim)
+        for sent_home in range(len(listed) + 1)
+    )
+    return finish_plan(
+        keys, config, min(plans, key=lambda new: plan_rank(keys, config, aim, new)), aim
+    )
 
 
-def _with_sent_home(keys: KeyLoads, home: Indices, psi: Floats, aim: Bound) -> Workers:
+def _owners_after_sending_home(
+    keys: KeyLoads, home: Indices, psi: Floats, aim: BalanceGoal
+) -> Workers:
     owner = keys.owner.copy()
     owner[home] = keys.home[home]
-    return relieve(keys, owner, psi, aim)
+    return relieve_overload(keys, owner, psi, aim)

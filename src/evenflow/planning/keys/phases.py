@@ -4,16 +4,16 @@ import numpy as np
 
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound
-from evenflow.planning.keys.llfd import llfd
+from evenflow.planning.keys.balance_goal import BalanceGoal
+from evenflow.planning.keys.llfd import llfd_owners
 
 
-def gamma(cost: Floats, state: Floats, beta: float) -> Floats:
+def migration_priority(cost: Floats, state: Floats, beta: float) -> Floats:
     """Return the migration priority c^beta / S: much load off for little state moved.
 
     Keys without state come first (they cost nothing to move), idle ones last.
 
-    >>> gamma(np.array([4.0, 1.0, 1.0, 0.0]), np.array([8.0, 2.0, 0.0, 0.0]), 2.0).round(3).tolist()
+    >>> migration_priority(np.array([4.0, 1.0, 1.0, 0.0]), np.array([8.0, 2.0, 0.0, 0.0]), 2.0).round(3).tolist()
     [0.889, 0.222, inf, 0.0]
     """
     mean = float(cost.mean()) if len(cost) else 0.0
@@ -23,13 +23,13 @@ def gamma(cost: Floats, state: Floats, beta: float) -> Floats:
     return priority
 
 
-def smallest_state_first(keys: KeyLoads, aim: Bound) -> Indices:
+def table_keys_by_state(keys: KeyLoads, aim: BalanceGoal) -> Indices:
     """Return the keys of the routing table in force in Phase I's order eta."""
-    listed = np.flatnonzero((keys.owner != keys.home) & ~aim.fixed)
+    listed = np.flatnonzero((keys.owner != keys.home) & ~aim.fixed_keys)
     return listed[np.argsort(keys.state[listed], kind="stable")]
 
 
-def relieve(keys: KeyLoads, owner: Workers, psi: Floats, aim: Bound) -> Workers:
+def relieve_overload(keys: KeyLoads, owner: Workers, psi: Floats, aim: BalanceGoal) -> Workers:
     """Run Phases II and III from the owners Phase I left; idle keys relieve nobody and stay."""
-    stays = aim.fixed | (keys.cost == 0)
-    return llfd(keys.cost, psi, owner, stays, keys.workers, aim.limit)
+    stays = aim.fixed_keys | (keys.cost == 0)
+    return llfd_owners(keys.cost, psi, owner, stays, keys.workers, aim.max_load)

@@ -15,32 +15,34 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import asked_limit, bound, close
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.balance_goal import balance_goal, configured_limit, finish_plan
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class KeySplit:
     """The two workers of each key and the part of its cost that the first of them carries."""
 
-    first: Workers
-    second: Workers
-    share: Floats
+    first_worker: Workers
+    second_worker: Workers
+    first_share: Floats
     loads: Floats
 
     @property
     def partial_results(self) -> int:
         """Count the results that a merge must bring together: two for every divided key."""
-        return 2 * int(np.count_nonzero((self.share > 0) & (self.share < 1)))
+        return 2 * int(np.count_nonzero((self.first_share > 0) & (self.first_share < 1)))
 
 
 def pkg(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Split every key over two workers; as its owner counts the first, the hash's."""
     split = split_keys(keys, rng)
-    splittable = replace(bound(keys, config), limit=asked_limit(keys, config), verdicts=())
-    plan = close(keys, config, keys.home, splittable, split.loads)
+    splittable = replace(
+        balance_goal(keys, config), max_load=configured_limit(keys, config), verdicts=()
+    )
+    plan = finish_plan(keys, config, keys.home, splittable, split.loads)
     divided = split.partial_results // 2
     merge = Verdict(
         "split_keys",
@@ -51,17 +53,17 @@ def pkg(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     return replace(plan, verdicts=(*plan.verdicts, merge)) if divided else plan
 
 
-def split_keys(keys: KeyLoads, rng: np.random.Generator) -> Split:
+def split_keys(keys: KeyLoads, rng: np.random.Generator) -> KeySplit:
     """Choose the second worker of each key at random and pour the stream."""
     offset = rng.integers(1, keys.workers, len(keys)) if keys.workers > 1 else 0
     second = ((keys.home + offset) % keys.workers).astype(np.int32)
     order = rng.permutation(len(keys))
-    share, loads = _pour(keys.cost, keys.home, second, order, keys.workers)
-    return Split(keys.home, second, share, loads)
+    share, loads = _split_costs(keys.cost, keys.home, second, order, keys.workers)
+    return KeySplit(keys.home, second, share, loads)
 
 
 @kernel
-def _pour(
+def _split_costs(
     cost: Floats, first: Workers, second: Workers, order: Indices, workers: int
 ) -> tuple[Floats, Floats]:
     load, on_first = np.zeros(workers), np.zeros(len(cost))

@@ -18,34 +18,36 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound, bound, close, rank
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.balance_goal import BalanceGoal, balance_goal, finish_plan, plan_rank
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 SIGMAS = tuple(2.0**-power for power in range(1, 15))
-MOST_TRACKED = 20_000  # a smaller sigma would take longer than the plan is good for
+MAX_TRACKED = 20_000  # a smaller sigma would take longer than the plan is good for
 
 
 def readj(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Move and swap heavy keys greedily, with the best of several thresholds sigma."""
-    aim = bound(keys, config)
+    aim = balance_goal(keys, config)
     plans = [keys.owner]
     for sigma in SIGMAS:
-        tracked = np.flatnonzero((keys.cost > sigma * aim.mean) & (keys.cost > 0))
-        if len(plans) > 1 and len(tracked) > MOST_TRACKED:
+        tracked = np.flatnonzero((keys.cost > sigma * aim.mean_load) & (keys.cost > 0))
+        if len(plans) > 1 and len(tracked) > MAX_TRACKED:
             break
-        plans.append(readj_at(keys, aim, tracked))
-    return close(keys, config, min(plans, key=lambda new: rank(keys, config, aim, new)), aim)
+        plans.append(readj_owners(keys, aim, tracked))
+    return finish_plan(
+        keys, config, min(plans, key=lambda new: plan_rank(keys, config, aim, new)), aim
+    )
 
 
-def readj_at(keys: KeyLoads, aim: Bound, tracked: Indices) -> Workers:
+def readj_owners(keys: KeyLoads, aim: BalanceGoal, tracked: Indices) -> Workers:
     """Return Readj's owners when only the tracked keys may leave their hash worker."""
     is_tracked = np.zeros(len(keys), dtype=np.bool_)
     is_tracked[tracked] = True
-    owner = np.where(is_tracked | aim.fixed, keys.owner, keys.home)
-    able = tracked[~aim.fixed[tracked]]
+    owner = np.where(is_tracked | aim.fixed_keys, keys.owner, keys.home)
+    able = tracked[~aim.fixed_keys[tracked]]
     order = able[np.argsort(keys.cost[able], kind="stable")]
     load = keys.loads(owner)
-    places = _readj(keys.cost[order], keys.state[order], owner[order], load, aim.limit)
+    places = _readj(keys.cost[order], keys.state[order], owner[order], load, aim.max_load)
     owner[order] = places
     return owner
 

@@ -1,29 +1,34 @@
 """Which running operator goes to which worker (borealis-load-distribution, ICDE 2005).
 
-`plan(name, snapshot, config, rng)` calls a planner of `ALGORITHMS`; `quality` measures its plan.
+`plan_operators(name, snapshot, config, rng)` calls a planner of `ALGORITHMS`; `measure_operator_plan` measures its plan.
 """
 
 from evenflow.planning.operators.clustering import plan_clustered
-from evenflow.planning.operators.domains import decentralised, disjoint, overlapping, plan_domains
-from evenflow.planning.operators.quality import Quality, quality
-from evenflow.planning.operators.registry import ALGORITHMS, OperatorPlan, plan, warm_up
-from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.traffic import Traffic
+from evenflow.planning.operators.domains import (
+    disjoint_domains,
+    overlapping_domains,
+    plan_decentralised,
+    plan_domains,
+)
+from evenflow.planning.operators.metrics import OperatorPlanMetrics, measure_operator_plan
+from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.registry import ALGORITHMS, OperatorPlan, plan_operators, warm_up
+from evenflow.planning.operators.traffic import SourceTraffic
 
 __all__ = [
     "ALGORITHMS",
-    "NEW",
+    "NOWHERE",
     "OperatorConfig",
     "OperatorPlan",
+    "OperatorPlanMetrics",
     "OperatorSnapshot",
-    "Quality",
-    "Traffic",
-    "decentralised",
-    "disjoint",
-    "overlapping",
-    "plan",
+    "SourceTraffic",
+    "disjoint_domains",
+    "measure_operator_plan",
+    "overlapping_domains",
     "plan_clustered",
+    "plan_decentralised",
     "plan_domains",
-    "quality",
+    "plan_operators",
     "warm_up",
 ]

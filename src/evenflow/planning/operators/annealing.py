@@ -8,16 +8,18 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers
-from evenflow.planning.operators.descent import ship, shipping_change, swap_shipping_change
-from evenflow.planning.operators.lot import below, fraction, lot
+from evenflow.planning.operators.descent import move_reads, shipping_change, swap_shipping_change
+from evenflow.planning.operators.kernel_rng import random_below, random_unit, seed_state
 
-FEW = 600  # operators: so few are annealed up to 600 / operators times, the best plan is kept
+FEW_OPERATORS = (
+    600  # operators: so few are annealed up to 600 / operators times, the best plan is kept
+)
 # Hottest and coldest temperature, in mean squared lengths of an operator's vector: many operators
 # leave finer differences to settle, and less time for each at high temperatures.
 HEAT_OF_FEW, HEAT_OF_MANY = (1e-1, 1e-3), (3e-2, 3e-5)
 
 
-def annealed(
+def anneal_placement(
     proposals: int,
     vectors: Floats,
     free: Indices,
@@ -33,9 +35,9 @@ def annealed(
     """
     movable = (vectors[free] ** 2).sum(axis=1)  # pinned operators must not heat the search
     scale = float(movable.mean() * shares.mean()) or 1.0 if len(free) else 1.0
-    hot, cold = HEAT_OF_FEW if len(free) <= FEW else HEAT_OF_MANY
+    hot, cold = HEAT_OF_FEW if len(free) <= FEW_OPERATORS else HEAT_OF_MANY
     anneal(
-        proposals * len(free), hot * scale, cold * scale, lot(rng), vectors, free, placement,
+        proposals * len(free), hot * scale, cold * scale, seed_state(rng), vectors, free, placement,
         shares, shipping, *parts,
     )  # fmt: skip
 
@@ -68,12 +70,12 @@ def anneal(
     heat, cooling = hot, (cold / hot) ** (1.0 / proposals)
     for turn in range(proposals):
         heat *= cooling
-        o, p = free[below(state, len(free))], -1
+        o, p = free[random_below(state, len(free))], -1
         here = placement[o]
         if turn % 4 == 0:
-            to = below(state, workers)
+            to = random_below(state, workers)
         else:
-            p = free[below(state, len(free))]
+            p = free[random_below(state, len(free))]
             to = placement[p]
         if to == here:
             continue
@@ -86,13 +88,13 @@ def anneal(
             change += shipping * swap_shipping_change(o, p, here, to, starts, reads, rates, readers)
         elif shipping > 0.0:
             change += shipping * shipping_change(o, here, to, starts, reads, rates, readers)
-        if change > 0.0 and fraction(state) >= np.exp(-change / heat):
+        if change > 0.0 and random_unit(state) >= np.exp(-change / heat):
             continue
         placement[o] = to
-        ship(o, here, to, starts, reads, readers)
+        move_reads(o, here, to, starts, reads, readers)
         if p >= 0:
             placement[p] = here
-            ship(p, to, here, starts, reads, readers)
+            move_reads(p, to, here, starts, reads, readers)
         for t in range(width):
             totals[here, t] -= step[t]
             totals[to, t] += step[t]

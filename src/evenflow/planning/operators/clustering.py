@@ -13,27 +13,27 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Indices, Workers
-from evenflow.planning.operators.registry import OperatorPlan, plan
-from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.registry import OperatorPlan, plan_operators
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clusters:
+class OperatorClusters:
     """The snapshot of super-operators, and which one each operator belongs to."""
 
     snapshot: OperatorSnapshot
-    member_of: Indices
+    cluster_of: Indices
 
-    def expanded(self, placement: Workers) -> Workers:
+    def expand_placement(self, placement: Workers) -> Workers:
         """Return the placement of operators from that of super-operators."""
-        return placement[self.member_of]
+        return placement[self.cluster_of]
 
 
-def clustered(snapshot: OperatorSnapshot, least_load: float) -> Clusters:
+def cluster_operators(snapshot: OperatorSnapshot, least_load: float) -> OperatorClusters:
     """Bundle operators lighter than `least_load`, each bundle on one worker.
 
     >>> series = LoadSeries(("a", "b", "c"), [[0.1], [0.5], [0.2]], [True, True, True])
-    >>> clusters = clustered(OperatorSnapshot(series, 2, [0, 0, 0]), least_load=0.3)
+    >>> clusters = cluster_operators(OperatorSnapshot(series, 2, [0, 0, 0]), least_load=0.3)
     >>> clusters.snapshot.series.operators, clusters.member_of.tolist()
     (('a+1', 'b'), [0, 1, 0])
     """
@@ -63,7 +63,7 @@ def clustered(snapshot: OperatorSnapshot, least_load: float) -> Clusters:
         for o, more in zip(leaders.tolist(), others.tolist(), strict=True)
     )
     bundled = LoadSeries(names, samples, movable[leaders])
-    return Clusters(
+    return OperatorClusters(
         OperatorSnapshot(bundled, snapshot.workers, snapshot.placement[leaders]), member_of
     )
 
@@ -76,8 +76,8 @@ def plan_clustered(
     least_load: float,
 ) -> OperatorPlan:
     """Plan super-operators and expand the plan; verdicts speak of super-operators."""
-    clusters = clustered(snapshot, least_load)
+    clusters = cluster_operators(snapshot, least_load)
     if config.traffic is not None:
-        config = replace(config, traffic=config.traffic.merged(clusters.member_of))
-    planned = plan(algorithm, clusters.snapshot, config, rng)
-    return OperatorPlan(clusters.expanded(planned.placement), planned.verdicts)
+        config = replace(config, traffic=config.traffic.merge_operators(clusters.cluster_of))
+    planned = plan_operators(algorithm, clusters.snapshot, config, rng)
+    return OperatorPlan(clusters.expand_placement(planned.placement), planned.verdicts)

@@ -5,7 +5,7 @@ other with L_2. Operators leave N_1 for N_2 one by one, the largest score first,
 load sent stays below (L_1 - L_2)/2; scores are taken anew after each, on the workers as they then
 stand. So the two never change order and as little load moves as balancing needs.
 
-`one_way_by` is the same scheme with a fixed order of preference instead of the score: by load it
+`balance_by_preference` is the same scheme with a fixed order of preference instead of the score: by load it
 is LLF-BAL, by lot RAND-BAL.
 
 Departures
@@ -18,20 +18,25 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
-from evenflow.planning.operators.score import TIE, add, first_best, pair_score
-from evenflow.planning.operators.statistics import centred_correlation
+from evenflow.planning.operators.correlation_score import (
+    TIE_TOLERANCE,
+    add_scaled,
+    first_best,
+    pair_score,
+)
+from evenflow.planning.operators.load_statistics import centred_correlation
 
 ROUNDING = 1e-12
 
 
 @kernel
-def one_way(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> None:
+def balance_one_way(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> None:
     """Balance a pair; `side` (0 or 1 for each operator) is changed in place."""
     totals = np.zeros((2, deviations.shape[1]))
     loads = np.zeros(2)
     for o in range(len(load)):
         loads[side[o]] += load[o]
-        add(totals[side[o]], deviations[o], 1.0)
+        add_scaled(totals[side[o]], deviations[o], 1.0)
     full = 0 if loads[0] >= loads[1] else 1
     room = (loads[full] - loads[1 - full]) / 2 - ROUNDING * loads[full]
     scores = np.empty(len(load))
@@ -45,16 +50,16 @@ def one_way(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> 
         if best == -np.inf:
             return
         chosen = 0
-        while scores[chosen] < best - TIE:
+        while scores[chosen] < best - TIE_TOLERANCE:
             chosen += 1
         side[chosen] = 1 - full
         room -= load[chosen]
-        add(totals[full], deviations[chosen], -1.0)
-        add(totals[1 - full], deviations[chosen], 1.0)
+        add_scaled(totals[full], deviations[chosen], -1.0)
+        add_scaled(totals[1 - full], deviations[chosen], 1.0)
 
 
 @kernel
-def one_way_by(preference: Floats, load: Floats, movable: Bools, side: Indices) -> None:
+def balance_by_preference(preference: Floats, load: Floats, movable: Bools, side: Indices) -> None:
     """Balance a pair, most preferred operators first; `side` is changed in place."""
     loads = np.zeros(2)
     for o in range(len(load)):
@@ -73,7 +78,9 @@ def one_way_by(preference: Floats, load: Floats, movable: Bools, side: Indices) 
         room -= load[chosen]
 
 
-def one_way_plain(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> Indices:
+def balance_one_way_plain(
+    deviations: Floats, load: Floats, movable: Bools, side: Indices
+) -> Indices:
     """Return the sides after one-way balancing, word for word as section 3.3.1 has it."""
     side = side.copy()
     loads = [load[side == 0].sum(), load[side == 1].sum()]
@@ -83,13 +90,13 @@ def one_way_plain(deviations: Floats, load: Floats, movable: Bools, side: Indice
         candidates = np.flatnonzero((side == full) & movable & (load > 0) & (load < room))
         if not len(candidates):
             return side
-        scores = np.array([score_plain(deviations, side, int(o)) for o in candidates])
+        scores = np.array([pair_score_plain(deviations, side, int(o)) for o in candidates])
         chosen = candidates[first_best(scores)]
         side[chosen] = 1 - full
         room -= load[chosen]
 
 
-def score_plain(deviations: Floats, side: Indices, operator: int) -> float:
+def pair_score_plain(deviations: Floats, side: Indices, operator: int) -> float:
     """Return (rho(o, N_1) - rho(o, N_2)) / 2 from the definition."""
     others = np.arange(len(side)) != operator
     here = deviations[others & (side == side[operator])].sum(axis=0)

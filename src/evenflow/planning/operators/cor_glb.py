@@ -18,14 +18,20 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Workers
-from evenflow.planning.operators.cor_glb_improve import improve, improve_plain
-from evenflow.planning.operators.pairing import ONE_WAY, balance_round, balance_round_plain
-from evenflow.planning.operators.score import TIE, add, coefficient, first_best, square
-from evenflow.planning.operators.statistics import centred_correlation
+from evenflow.planning.operators.cor_glb_improve import improve_global, improve_global_plain
+from evenflow.planning.operators.correlation_score import (
+    TIE_TOLERANCE,
+    add_scaled,
+    correlation_coefficient,
+    first_best,
+    sum_of_squares,
+)
+from evenflow.planning.operators.load_statistics import centred_correlation
+from evenflow.planning.operators.pairwise import ONE_WAY, balance_round, balance_round_plain
 
 
 @kernel
-def spread(
+def place_by_correlation(
     deviations: Floats, load: Floats, movable: Bools, placement: Workers, workers: int
 ) -> None:
     """Place movable operators one by one, the greedy step; `placement` is changed in place."""
@@ -40,18 +46,18 @@ def spread(
             left += 1
         else:
             loads[placement[o]] += load[o]
-            add(totals[placement[o]], deviations[o], 1.0)
+            add_scaled(totals[placement[o]], deviations[o], 1.0)
     # By sample, so that the inner loops run over operators; compacted as operators are placed.
     rows = np.empty((samples, left))
     squares, sums, score = np.zeros(left), np.zeros(left), np.empty(left)
     for at in range(left):
         for t in range(samples):
             rows[t, at] = deviations[waiting[at], t]
-        squares[at] = square(deviations[waiting[at]])
+        squares[at] = sum_of_squares(deviations[waiting[at]])
     rho = np.zeros((workers, left))
     for worker in range(workers):
-        if square(totals[worker]) > 0.0:
-            _correlate(rows, squares, totals[worker], rho[worker], sums, score, left)
+        if sum_of_squares(totals[worker]) > 0.0:
+            _update_correlations(rows, squares, totals[worker], rho[worker], sums, score, left)
     while left:
         receiver = np.argmin(loads)
         best = -np.inf
@@ -60,23 +66,23 @@ def spread(
             best = max(best, score[at])
         chosen = -1
         for at in range(left):
-            if score[at] >= best - TIE and (chosen < 0 or waiting[at] < waiting[chosen]):
+            if score[at] >= best - TIE_TOLERANCE and (chosen < 0 or waiting[at] < waiting[chosen]):
                 chosen = at
         o = waiting[chosen]
         placement[o] = receiver
         loads[receiver] += load[o]
-        add(totals[receiver], deviations[o], 1.0)
+        add_scaled(totals[receiver], deviations[o], 1.0)
         left -= 1
         waiting[chosen], squares[chosen], sums[chosen] = waiting[left], squares[left], sums[left]
         for t in range(samples):
             rows[t, chosen] = rows[t, left]
         for worker in range(workers):
             rho[worker, chosen] = rho[worker, left]
-        _correlate(rows, squares, totals[receiver], rho[receiver], sums, score, left)
+        _update_correlations(rows, squares, totals[receiver], rho[receiver], sums, score, left)
 
 
 @kernel
-def _correlate(
+def _update_correlations(
     rows: Floats,
     squares: Floats,
     total: Floats,
@@ -91,9 +97,9 @@ def _correlate(
     for t in range(len(total)):
         for at in range(left):
             dots[at] += rows[t, at] * total[t]
-    own = square(total)
+    own = sum_of_squares(total)
     for at in range(left):
-        new = coefficient(dots[at], squares[at], own)
+        new = correlation_coefficient(dots[at], squares[at], own)
         sums[at] += new - rho[at]
         rho[at] = new
 
@@ -107,9 +113,9 @@ def cor_glb(
     workers: int,
 ) -> None:
     """Place all movable operators; `placement` (read where immovable) is changed in place."""
-    spread(deviations, load, movable, placement, workers)
+    place_by_correlation(deviations, load, movable, placement, workers)
     balance_round(ONE_WAY, 0.0, 0.0, deviations, load, movable, load, placement, workers)
-    improve(theta, deviations, load, movable, placement, workers)
+    improve_global(theta, deviations, load, movable, placement, workers)
 
 
 def cor_glb_plain(
@@ -132,4 +138,4 @@ def cor_glb_plain(
     placement = balance_round_plain(
         ONE_WAY, 0.0, 0.0, deviations, load, movable, placement, workers
     )
-    return improve_plain(theta, deviations, load, movable, placement, workers)
+    return improve_global_plain(theta, deviations, load, movable, placement, workers)

@@ -13,9 +13,14 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
-from evenflow.planning.operators.cor_bal import one_way, one_way_plain
-from evenflow.planning.operators.score import TIE, add, first_best, rho_with
-from evenflow.planning.operators.statistics import centred_correlation
+from evenflow.planning.operators.cor_bal import balance_one_way, balance_one_way_plain
+from evenflow.planning.operators.correlation_score import (
+    TIE_TOLERANCE,
+    add_scaled,
+    correlation_with,
+    first_best,
+)
+from evenflow.planning.operators.load_statistics import centred_correlation
 
 
 @kernel
@@ -32,11 +37,11 @@ def redistribute(deviations: Floats, load: Floats, movable: Bools, side: Indices
             left += 1
         else:
             loads[side[o]] += load[o]
-            add(totals[side[o]], deviations[o], 1.0)
+            add_scaled(totals[side[o]], deviations[o], 1.0)
     rho = np.empty((2, size))
     for at in range(left):
-        rho[0, waiting[at]] = rho_with(deviations[waiting[at]], totals[0])
-        rho[1, waiting[at]] = rho_with(deviations[waiting[at]], totals[1])
+        rho[0, waiting[at]] = correlation_with(deviations[waiting[at]], totals[0])
+        rho[1, waiting[at]] = correlation_with(deviations[waiting[at]], totals[1])
     while left:
         receiver = 0 if loads[0] <= loads[1] else 1
         best = -np.inf
@@ -45,18 +50,18 @@ def redistribute(deviations: Floats, load: Floats, movable: Bools, side: Indices
             best = max(best, (rho[0, o] + rho[1, o]) / 2 - rho[receiver, o])
         chosen = 0
         o = waiting[0]
-        while (rho[0, o] + rho[1, o]) / 2 - rho[receiver, o] < best - TIE:
+        while (rho[0, o] + rho[1, o]) / 2 - rho[receiver, o] < best - TIE_TOLERANCE:
             chosen += 1
             o = waiting[chosen]
         side[o] = receiver
         loads[receiver] += load[o]
-        add(totals[receiver], deviations[o], 1.0)
+        add_scaled(totals[receiver], deviations[o], 1.0)
         left -= 1
         for at in range(chosen, left):
             waiting[at] = waiting[at + 1]
         for at in range(left):  # only the receiver's correlations have changed
-            rho[receiver, waiting[at]] = rho_with(deviations[waiting[at]], totals[receiver])
-    one_way(deviations, load, movable, side)
+            rho[receiver, waiting[at]] = correlation_with(deviations[waiting[at]], totals[receiver])
+    balance_one_way(deviations, load, movable, side)
 
 
 def redistribute_plain(deviations: Floats, load: Floats, movable: Bools, side: Indices) -> Indices:
@@ -69,4 +74,4 @@ def redistribute_plain(deviations: Floats, load: Floats, movable: Bools, side: I
         totals = [deviations[side == worker].sum(axis=0) for worker in (0, 1)]
         rho = np.array([[centred_correlation(deviations[o], x) for o in waiting] for x in totals])
         side[waiting[first_best(rho.mean(axis=0) - rho[receiver])]] = receiver
-    return one_way_plain(deviations, load, movable, side)
+    return balance_one_way_plain(deviations, load, movable, side)

@@ -20,7 +20,7 @@ ROUNDING = 1e-12  # changes smaller than this part of the objective are no gain
 
 
 @kernel
-def only_here(
+def exclusive_rate(
     operator: int,
     worker: int,
     starts: Indices,
@@ -47,7 +47,7 @@ def shipping_change(
     readers: Indices,
 ) -> float:
     """Return by how much the shipped rate changes if an operator moves."""
-    change: float = -only_here(operator, source_worker, starts, reads, rates, readers)
+    change: float = -exclusive_rate(operator, source_worker, starts, reads, rates, readers)
     for at in range(starts[operator], starts[operator + 1]):
         if readers[target, reads[at]] == 0:
             change += rates[reads[at]]
@@ -55,7 +55,7 @@ def shipping_change(
 
 
 @kernel
-def ship(
+def move_reads(
     operator: int,
     source_worker: int,
     target: int,
@@ -82,14 +82,14 @@ def swap_shipping_change(
 ) -> float:
     """Return by how much the shipped rate changes if two operators change places."""
     change: float = shipping_change(one, first, second, starts, reads, rates, readers)
-    ship(one, first, second, starts, reads, readers)
+    move_reads(one, first, second, starts, reads, readers)
     change += shipping_change(two, second, first, starts, reads, rates, readers)
-    ship(one, second, first, starts, reads, readers)
+    move_reads(one, second, first, starts, reads, readers)
     return change
 
 
 @kernel
-def away_change(price: Floats, home: Workers, operator: int, here: int, there: int) -> float:
+def away_price_change(price: Floats, home: Workers, operator: int, here: int, there: int) -> float:
     """Return by how much the price of being away from home changes; the new have no home."""
     if home[operator] < 0:
         return 0.0
@@ -108,7 +108,7 @@ def move_changes(
         here = placement[o]
         leaving = 2 * (squares[o] - dots[o, here])
         for i in range(workers):
-            change = leaving + 2 * dots[o, i] + away_change(price, home, o, here, i)
+            change = leaving + 2 * dots[o, i] + away_price_change(price, home, o, here, i)
             into[i, o] = 0.0 if i == here else change
 
 
@@ -132,7 +132,7 @@ def best_change(
     """Return the best move to some targets or swap with some partners.
 
     As (change of the objective, worker, partner or -1 for a move); (0, -1, -1) if none gains.
-    `means` are m, `lengths` s, `alone` what the sources of `only_here` cost; `moving` is what
+    `means` are m, `lengths` s, `alone` what the sources of `exclusive_rate` cost; `moving` is what
     `move_changes` gives.
     """
     here = placement[o]
@@ -182,11 +182,11 @@ def apply_change(
     here = placement[o]
     step = vectors[o].copy()
     placement[o] = to
-    ship(o, here, to, starts, reads, readers)
+    move_reads(o, here, to, starts, reads, readers)
     if partner >= 0:
         step -= vectors[partner]
         placement[partner] = here
-        ship(partner, to, here, starts, reads, readers)
+        move_reads(partner, to, here, starts, reads, readers)
     for other in range(len(placement)):
         product = 0.0
         for t in range(len(step)):
@@ -222,7 +222,7 @@ def descend(
     for o in range(count):
         squares[o] = (vectors[o] ** 2).sum()
         lengths[o] = np.sqrt((vectors[o, :-1] ** 2).sum())
-        alone[o] = shipping * only_here(o, placement[o], starts, reads, rates, readers)
+        alone[o] = shipping * exclusive_rate(o, placement[o], starts, reads, rates, readers)
     means, moving = vectors[:, -1].copy(), np.zeros((workers, count))
     move_changes(squares, dots, price, home, placement, moving)
     least = -ROUNDING * max(squares.sum(), 1e-300)
@@ -242,9 +242,9 @@ def descend(
         best, which, after = least, -1, away
         for o in free:
             if changes[o] < best:
-                then = away + _away(home, o, placement[o], to[o])
+                then = away + _away_count_change(home, o, placement[o], to[o])
                 if partner[o] >= 0:
-                    then += _away(home, partner[o], to[o], placement[o])
+                    then += _away_count_change(home, partner[o], to[o], placement[o])
                 if then <= max_moved or then <= away:
                     best, which, after = changes[o], o, then
         if which < 0:
@@ -262,7 +262,7 @@ def descend(
         touched = np.array([one, two])
         inside = free[(placement[free] == one) | (placement[free] == two)]
         for o in inside:
-            alone[o] = shipping * only_here(o, placement[o], starts, reads, rates, readers)
+            alone[o] = shipping * exclusive_rate(o, placement[o], starts, reads, rates, readers)
         for o in free:
             moved = np.int64(placement[o]) in (one, two)
             change, target, other = best_change(
@@ -277,7 +277,7 @@ def descend(
 
 
 @kernel
-def _away(home: Workers, operator: int, here: int, there: int) -> int:
+def _away_count_change(home: Workers, operator: int, here: int, there: int) -> int:
     """Return by how many the operators away from home change."""
     if home[operator] < 0:
         return 0

@@ -15,26 +15,26 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.operators.pairing import pairs_plain
-from evenflow.planning.operators.registry import plan
-from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.statistics import (
+from evenflow.planning.operators.load_statistics import (
     correlations,
     divergent_level,
     worker_series,
 )
-from evenflow.planning.operators.variance import shared_out
+from evenflow.planning.operators.pairwise import pair_by_load
+from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.registry import plan_operators
+from evenflow.planning.operators.variance import assign_to_groups
 
 
-def disjoint(loads: Floats, size: int) -> list[Indices]:
+def disjoint_domains(loads: Floats, size: int) -> list[Indices]:
     """Return domains of about `size` workers with about equal load, each worker in one.
 
     Workers are dealt out by load, back and forth.
 
-    >>> [domain.tolist() for domain in disjoint(np.array([4.0, 3.0, 2.0, 1.0]), 2)]
+    >>> [domain.tolist() for domain in disjoint_domains(np.array([4.0, 3.0, 2.0, 1.0]), 2)]
     [[0, 3], [1, 2]]
     """
-    _need_size(size)
+    _check_size(size)
     count = max(round(len(loads) / size), 1)
     order = np.argsort(-loads, kind="stable")
     turn = np.arange(len(loads)) % (2 * count)
@@ -42,22 +42,22 @@ def disjoint(loads: Floats, size: int) -> list[Indices]:
     return [np.sort(order[dealt == domain]) for domain in range(count)]
 
 
-def overlapping(workers: int, size: int) -> list[Indices]:
+def overlapping_domains(workers: int, size: int) -> list[Indices]:
     """Return for each worker the domain it knows: itself and the next ones around a ring.
 
-    >>> [domain.tolist() for domain in overlapping(3, 2)]
+    >>> [domain.tolist() for domain in overlapping_domains(3, 2)]
     [[0, 1], [1, 2], [2, 0]]
     """
-    _need_size(size)
+    _check_size(size)
     return [(worker + np.arange(min(size, workers))) % workers for worker in range(workers)]
 
 
-def _need_size(size: int) -> None:
+def _check_size(size: int) -> None:
     if size < 2:
         raise InputError(f"a domain needs at least 2 workers, got {size}")
 
 
-def restricted(
+def restrict_to_workers(
     snapshot: OperatorSnapshot, placement: Workers, workers: Indices
 ) -> tuple[OperatorSnapshot, Indices]:
     """Return what some workers know, numbered 0, 1, ... as listed, and their operators."""
@@ -84,18 +84,20 @@ def plan_domains(
     Operators that run nowhere yet are first shared out to the domains, as `variance` would to
     workers of different sizes.
     """
-    placement = _shared_out(snapshot, domains, rng)
+    placement = _assign_new_to_domains(snapshot, domains, rng)
     new = snapshot.is_new.copy()
     for workers in domains:
-        part, here = restricted(snapshot, placement, workers)
-        fresh = np.where(new[here] & part.series.movable, NEW, part.placement)
+        part, here = restrict_to_workers(snapshot, placement, workers)
+        fresh = np.where(new[here] & part.series.movable, NOWHERE, part.placement)
         part = OperatorSnapshot(part.series, part.workers, fresh)
-        placement[here] = workers[plan(algorithm, part, config.part(here), rng).placement]
+        placement[here] = workers[
+            plan_operators(algorithm, part, config.for_operators(here), rng).placement
+        ]
         new[here] = False
     return placement
 
 
-def _shared_out(
+def _assign_new_to_domains(
     snapshot: OperatorSnapshot, domains: Sequence[Indices], rng: np.random.Generator
 ) -> Workers:
     """Return a placement in which new operators have the first worker of their domain."""
@@ -105,14 +107,14 @@ def _shared_out(
     domain_of = np.zeros(snapshot.workers, dtype=np.int32)
     for number, workers in enumerate(domains):
         domain_of[workers] = number
-    groups = np.where(snapshot.is_new, NEW, domain_of[placement])
+    groups = np.where(snapshot.is_new, NOWHERE, domain_of[placement])
     sizes = np.array([len(workers) for workers in domains])
-    owner = shared_out(OperatorSnapshot(snapshot.series, len(domains), groups), sizes, rng)
+    owner = assign_to_groups(OperatorSnapshot(snapshot.series, len(domains), groups), sizes, rng)
     firsts = np.array([workers[0] for workers in domains])
     return np.where(snapshot.is_new, firsts[owner], placement).astype(np.int32)
 
 
-def decentralised(
+def plan_decentralised(
     algorithm: str,
     snapshot: OperatorSnapshot,
     config: OperatorConfig,
@@ -129,15 +131,17 @@ def decentralised(
     if snapshot.is_new.any():
         raise InputError("a decentralised run needs a worker for every operator")
     placement = snapshot.placement.copy()
-    known = overlapping(snapshot.workers, size)
+    known = overlapping_domains(snapshot.workers, size)
     for _ in range(rounds):
         busy: set[int] = set()
         for worker in rng.permutation(snapshot.workers).tolist():
             for partner in _partners(snapshot, placement, known[worker], config):
                 if worker not in busy and partner not in busy:
                     pair = np.array([worker, partner])
-                    part, here = restricted(snapshot, placement, pair)
-                    after = pair[plan(algorithm, part, config.part(here), rng).placement]
+                    part, here = restrict_to_workers(snapshot, placement, pair)
+                    after = pair[
+                        plan_operators(algorithm, part, config.for_operators(here), rng).placement
+                    ]
                     if (after != placement[here]).any():
                         placement[here] = after
                         busy |= {worker, partner}
@@ -148,9 +152,9 @@ def _partners(
     snapshot: OperatorSnapshot, placement: Workers, domain: Indices, config: OperatorConfig
 ) -> list[int]:
     """Return whom the first worker of a domain should exchange with, from its domain alone."""
-    part, _ = restricted(snapshot, placement, domain)
+    part, _ = restrict_to_workers(snapshot, placement, domain)
     series = worker_series(part.samples, part.placement, part.workers)
-    pairs = pairs_plain(series.mean(axis=1))
+    pairs = pair_by_load(series.mean(axis=1))
     found = [one + two for one, two in pairs if 0 in (one, two)]  # the other: this one is 0
     if divergent_level(series)[0] > config.capacity and part.workers > 1:
         found.append(1 + int(np.argmin(correlations(series)[0, 1:])))

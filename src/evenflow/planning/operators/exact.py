@@ -1,4 +1,4 @@
-"""`exact`: the plan of least variance and imbalance, proved by branch and bound; small cases.
+"""`least_variance_placement`: the plan of least variance and imbalance, proved by branch and bound; small cases.
 
 The objective is that of `variance`: sum_i |X_i|^2 / k, the squared lengths of the workers' load
 series (variance plus squared mean). Operators are placed in order of length, longest first. A
@@ -12,18 +12,18 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.variance import static
+from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.variance import plan_static
 
-STEPS = 2_000_000  # partial plans looked at before the proof is given up: seconds
-GAP = 1e-9  # of the objective: plans this close are equally good
+MAX_STEPS = 2_000_000  # partial plans looked at before the proof is given up: seconds
+OPTIMALITY_GAP = 1e-9  # of the objective: plans this close are equally good
 
 
-def exact(
+def least_variance_placement(
     snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
 ) -> tuple[Workers, bool]:
     """Return the best plan found, and whether it is proved to be the optimum."""
-    placement = static(snapshot, OperatorConfig(capacity=config.capacity), rng)
+    placement = plan_static(snapshot, OperatorConfig(capacity=config.capacity), rng)
     rows = snapshot.samples / np.sqrt(snapshot.samples.shape[1])
     free = np.flatnonzero(snapshot.series.movable)
     order = free[np.argsort(-(rows[free] ** 2).sum(axis=1), kind="stable")]
@@ -34,20 +34,24 @@ def exact(
     best = placement[order].astype(np.int64)
     if not len(order):
         return placement, True
-    proved = search(np.ascontiguousarray(rows[order]), fixed, occupied, best, STEPS)
+    proved = branch_and_bound(np.ascontiguousarray(rows[order]), fixed, occupied, best, MAX_STEPS)
     placement[order] = best
     return placement, bool(proved)
 
 
 @kernel
-def search(rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps: int) -> bool:
+def branch_and_bound(
+    rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps: int
+) -> bool:
     """Search depth first; `best` is bettered in place. Returns whether all was searched."""
     count, workers = len(rows), len(totals)
     left = np.zeros((count + 1, rows.shape[1]))  # load still to be placed, by depth
     for depth in range(count - 1, -1, -1):
         left[depth] = left[depth + 1] + rows[depth]
-    value = _value(rows, totals, best)
-    base = poured(totals, left[0])  # what no plan can avoid; only the rest is worth comparing
+    value = _placement_objective(rows, totals, best)
+    base = water_filling_bound(
+        totals, left[0]
+    )  # what no plan can avoid; only the rest is worth comparing
     at = np.full(count, -1)
     depth = 0
     while depth >= 0:
@@ -69,8 +73,8 @@ def search(rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps
         at[depth] = here
         totals[here] += rows[depth]
         occupied[here] += 1
-        bound = poured(totals, left[depth + 1])
-        if bound - base >= (value - base) * (1 - GAP) - 1e-15 * value:
+        bound = water_filling_bound(totals, left[depth + 1])
+        if bound - base >= (value - base) * (1 - OPTIMALITY_GAP) - 1e-15 * value:
             continue
         if depth == count - 1:
             value = bound
@@ -81,7 +85,7 @@ def search(rows: Floats, totals: Floats, occupied: Indices, best: Indices, steps
 
 
 @kernel
-def _value(rows: Floats, totals: Floats, placement: Indices) -> float:
+def _placement_objective(rows: Floats, totals: Floats, placement: Indices) -> float:
     sums = totals.copy()
     for o in range(len(rows)):
         sums[placement[o]] += rows[o]
@@ -89,10 +93,10 @@ def _value(rows: Floats, totals: Floats, placement: Indices) -> float:
 
 
 @kernel
-def poured(totals: Floats, left: Floats) -> float:
+def water_filling_bound(totals: Floats, left: Floats) -> float:
     """Return the least sum of squares when `left` is poured over the workers at will.
 
-    >>> float(poured(np.array([[3.0], [0.0], [1.0]]), np.array([2.0])))
+    >>> float(water_filling_bound(np.array([[3.0], [0.0], [1.0]]), np.array([2.0])))
     13.5
     """
     workers, samples = totals.shape
@@ -116,7 +120,9 @@ def poured(totals: Floats, left: Floats) -> float:
     return result
 
 
-def exact_plain(rows: Floats, totals: Floats, workers: int) -> tuple[float, tuple[int, ...]]:
+def least_variance_plain(
+    rows: Floats, totals: Floats, workers: int
+) -> tuple[float, tuple[int, ...]]:
     """Return the least sum of squares over all placements, by trying every one."""
     from itertools import product
 

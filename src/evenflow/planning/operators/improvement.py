@@ -14,14 +14,24 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Workers
-from evenflow.planning.operators.members import listed, pair_of, put, taken
-from evenflow.planning.operators.pairing import place_pair_plain, solve_pair
-from evenflow.planning.operators.score import TIE, add, rho_with, square
-from evenflow.planning.operators.statistics import centred_correlation
+from evenflow.planning.operators.correlation_score import (
+    TIE_TOLERANCE,
+    add_scaled,
+    correlation_with,
+    sum_of_squares,
+)
+from evenflow.planning.operators.load_statistics import centred_correlation
+from evenflow.planning.operators.pairwise import apply_step, balance_pair_plain
+from evenflow.planning.operators.worker_lists import (
+    gather_rows,
+    operators_of_pair,
+    worker_lists,
+    write_pair,
+)
 
 
 @kernel
-def improvement_round(
+def correlation_round(
     step: int,
     theta: float,
     capacity: float,
@@ -33,40 +43,40 @@ def improvement_round(
     workers: int,
 ) -> None:
     """Try to correlate each worker that is likely to be overloaded; `placement` changes."""
-    heads, follows = listed(placement, workers)
+    heads, follows = worker_lists(placement, workers)
     samples = deviations.shape[1]
     totals = np.zeros((workers, samples))
     loads = np.zeros(workers)
     for o in range(len(load)):
-        add(totals[placement[o]], deviations[o], 1.0)
+        add_scaled(totals[placement[o]], deviations[o], 1.0)
         loads[placement[o]] += load[o]
     for worker in range(workers):
-        level = loads[worker] + np.sqrt(square(totals[worker]) / samples)
+        level = loads[worker] + np.sqrt(sum_of_squares(totals[worker]) / samples)
         if level <= capacity:
             continue
         partner, least = -1, np.inf
         for other in range(workers):
             if other != worker:
-                rho = rho_with(totals[worker], totals[other])
-                if rho < least - TIE:
+                rho = correlation_with(totals[worker], totals[other])
+                if rho < least - TIE_TOLERANCE:
                     partner, least = other, rho
         if partner < 0 or least >= theta:
             continue
-        operators, side = taken(heads, follows, worker, partner)
-        rows, row_load, row_movable = pair_of(operators, deviations, load, movable)
-        solve_pair(step, delta, rows, row_load, row_movable, row_load, side)
+        operators, side = operators_of_pair(heads, follows, worker, partner)
+        rows, row_load, row_movable = gather_rows(operators, deviations, load, movable)
+        apply_step(step, delta, rows, row_load, row_movable, row_load, side)
         after, after_load = np.zeros((2, samples)), np.zeros(2)
         for at in range(len(side)):
-            add(after[side[at]], rows[at], 1.0)
+            add_scaled(after[side[at]], rows[at], 1.0)
             after_load[side[at]] += row_load[at]
-        if rho_with(after[0], after[1]) > least + TIE:
-            put(heads, follows, placement, (worker, partner), operators, side)
+        if correlation_with(after[0], after[1]) > least + TIE_TOLERANCE:
+            write_pair(heads, follows, placement, (worker, partner), operators, side)
             low, high = min(worker, partner), max(worker, partner)
             totals[low], totals[high] = after[0], after[1]
             loads[low], loads[high] = after_load[0], after_load[1]
 
 
-def improvement_round_plain(
+def correlation_round_plain(
     step: int,
     theta: float,
     capacity: float,
@@ -87,12 +97,12 @@ def improvement_round_plain(
         rho = [centred_correlation(totals[worker], total) for total in totals]
         rho[worker] = np.inf
         least = min(rho)
-        partner = next(other for other in range(workers) if rho[other] <= least + TIE)
+        partner = next(other for other in range(workers) if rho[other] <= least + TIE_TOLERANCE)
         if least >= theta:
             continue
         tried = placement.copy()
-        place_pair_plain(step, delta, deviations, load, movable, tried, (worker, partner))
+        balance_pair_plain(step, delta, deviations, load, movable, tried, (worker, partner))
         ends = [deviations[tried == end].sum(axis=0) for end in (worker, partner)]
-        if centred_correlation(ends[0], ends[1]) > least + TIE:
+        if centred_correlation(ends[0], ends[1]) > least + TIE_TOLERANCE:
             placement = tried
     return placement

@@ -13,23 +13,23 @@ from evenflow.errors import InputError
 from evenflow.model import LoadSeries, Verdict
 from evenflow.model.arrays import Bools, Floats, Workers
 from evenflow.planning.operators.cor_glb import cor_glb
-from evenflow.planning.operators.exact import exact
-from evenflow.planning.operators.improvement import improvement_round
-from evenflow.planning.operators.pairing import (
+from evenflow.planning.operators.exact import least_variance_placement
+from evenflow.planning.operators.improvement import correlation_round
+from evenflow.planning.operators.load_statistics import centred
+from evenflow.planning.operators.metrics import capacity_verdicts
+from evenflow.planning.operators.pairwise import (
     BY_PREFERENCE,
     EXCHANGE,
     ONE_WAY,
     REDISTRIBUTE,
     balance_round,
 )
-from evenflow.planning.operators.quality import limits
-from evenflow.planning.operators.relabel import relabel
-from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot, Planner
-from evenflow.planning.operators.spread_by import spread_by
-from evenflow.planning.operators.statistics import centred
+from evenflow.planning.operators.place_by_preference import place_by_preference
+from evenflow.planning.operators.problem import OperatorConfig, OperatorPlanner, OperatorSnapshot
+from evenflow.planning.operators.relabel_workers import relabel_workers
 from evenflow.planning.operators.variance import variance
 
-GLOBAL = ("cor-glb", "llf-glb", "rand-glb")
+GLOBAL_ALGORITHMS = ("cor-glb", "llf-glb", "rand-glb")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class OperatorPlan:
     verdicts: tuple[Verdict, ...]
 
 
-def plan(
+def plan_operators(
     algorithm: str,
     snapshot: OperatorSnapshot,
     config: OperatorConfig,
@@ -50,23 +50,23 @@ def plan(
 
     >>> series = LoadSeries(("a", "b"), [[0.2, 0.4], [0.4, 0.2]], [True, True])
     >>> snapshot = OperatorSnapshot(series, workers=2)
-    >>> plan("llf-glb", snapshot, OperatorConfig(), np.random.default_rng(0)).placement.tolist()
+    >>> plan_operators("llf-glb", snapshot, OperatorConfig(), np.random.default_rng(0)).placement.tolist()
     [0, 1]
     """
-    _check(snapshot, config)
+    _check_inputs(snapshot, config)
     proof: tuple[Verdict, ...] = ()
     if algorithm == "exact":
-        placement, proved = exact(snapshot, config, rng)
-        placement = relabel(snapshot, placement)
-        proof = () if proved else (_not_proved(snapshot),)
+        placement, proved = least_variance_placement(snapshot, config, rng)
+        placement = relabel_workers(snapshot, placement)
+        proof = () if proved else (_not_proved_verdict(snapshot),)
     elif algorithm in PLANNERS:
         placement = PLANNERS[algorithm](snapshot, config, rng)
     else:
         raise InputError(f"unknown algorithm {algorithm}; known are {', '.join(ALGORITHMS)}")
-    return OperatorPlan(placement, (*limits(snapshot, placement, config), *proof))
+    return OperatorPlan(placement, (*capacity_verdicts(snapshot, placement, config), *proof))
 
 
-def _check(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
+def _check_inputs(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
     """Refuse loads whose squares leave the range of doubles, and traffic of other operators."""
     top = float(snapshot.samples.sum(axis=0).max(initial=0.0))
     if top > 0 and not (1e-100 < top < 1e100 and 1e-100 < top / config.capacity < 1e100):
@@ -80,7 +80,7 @@ def _check(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
         raise InputError(f"traffic is given for {found} operators, the snapshot has {count}")
 
 
-def _not_proved(snapshot: OperatorSnapshot) -> Verdict:
+def _not_proved_verdict(snapshot: OperatorSnapshot) -> Verdict:
     return Verdict(
         "optimum_not_proved",
         "plan",
@@ -102,16 +102,16 @@ def _scaled(
     )
 
 
-def _global(name: str) -> Planner:
+def _global_planner(name: str) -> OperatorPlanner:
     def planner(
         snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
     ) -> Workers:
-        return relabel(snapshot, _spread(name, snapshot, config, rng))
+        return relabel_workers(snapshot, _place_globally(name, snapshot, config, rng))
 
     return planner
 
 
-def _spread(
+def _place_globally(
     name: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
 ) -> Workers:
     deviations, load, movable, placement = _scaled(snapshot, config)
@@ -120,16 +120,16 @@ def _spread(
         cor_glb(config.correlation, deviations, load, movable, placement, workers)
         return placement
     order = load if name == "llf-glb" else rng.permutation(len(load)).astype(np.float64)
-    spread_by(order, load, movable, placement, workers)
+    place_by_preference(order, load, movable, placement, workers)
     balance_round(BY_PREFERENCE, 0.0, 0.0, deviations, load, movable, order, placement, workers)
     return placement
 
 
-def _pairwise(step: int, companion: str, improved: bool = False) -> Planner:
+def _pairwise_planner(step: int, companion: str, improved: bool = False) -> OperatorPlanner:
     def planner(
         snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
     ) -> Workers:
-        snapshot = _placed(snapshot, companion, config, rng)
+        snapshot = _place_new_operators(snapshot, companion, config, rng)
         deviations, load, movable, placement = _scaled(snapshot, config)
         workers, delta = snapshot.workers, config.exchange
         by_lot = companion == "rand-glb"
@@ -138,7 +138,7 @@ def _pairwise(step: int, companion: str, improved: bool = False) -> Planner:
             step, config.balance, delta, deviations, load, movable, order, placement, workers
         )
         if improved:
-            improvement_round(
+            correlation_round(
                 step, config.correlation, 1.0, delta, deviations, load, movable, placement,
                 workers,
             )  # fmt: skip
@@ -147,7 +147,7 @@ def _pairwise(step: int, companion: str, improved: bool = False) -> Planner:
     return planner
 
 
-def _placed(
+def _place_new_operators(
     snapshot: OperatorSnapshot,
     companion: str,
     config: OperatorConfig,
@@ -159,18 +159,18 @@ def _placed(
         return snapshot
     series = LoadSeries(snapshot.series.operators, snapshot.samples, new)
     arriving = OperatorSnapshot(series, snapshot.workers, snapshot.placement)
-    return replace(snapshot, placement=_spread(companion, arriving, config, rng))
+    return replace(snapshot, placement=_place_globally(companion, arriving, config, rng))
 
 
-PLANNERS: dict[str, Planner] = {
-    "cor-bal": _pairwise(ONE_WAY, "cor-glb"),
-    "cor-re": _pairwise(REDISTRIBUTE, "cor-glb"),
-    "cor-se": _pairwise(EXCHANGE, "cor-glb"),
-    "cor-re-imp": _pairwise(REDISTRIBUTE, "cor-glb", improved=True),
-    "cor-se-imp": _pairwise(EXCHANGE, "cor-glb", improved=True),
-    **{name: _global(name) for name in GLOBAL},
-    "llf-bal": _pairwise(BY_PREFERENCE, "llf-glb"),
-    "rand-bal": _pairwise(BY_PREFERENCE, "rand-glb"),
+PLANNERS: dict[str, OperatorPlanner] = {
+    "cor-bal": _pairwise_planner(ONE_WAY, "cor-glb"),
+    "cor-re": _pairwise_planner(REDISTRIBUTE, "cor-glb"),
+    "cor-se": _pairwise_planner(EXCHANGE, "cor-glb"),
+    "cor-re-imp": _pairwise_planner(REDISTRIBUTE, "cor-glb", improved=True),
+    "cor-se-imp": _pairwise_planner(EXCHANGE, "cor-glb", improved=True),
+    **{name: _global_planner(name) for name in GLOBAL_ALGORITHMS},
+    "llf-bal": _pairwise_planner(BY_PREFERENCE, "llf-glb"),
+    "rand-bal": _pairwise_planner(BY_PREFERENCE, "rand-glb"),
     "variance": variance,
 }
 ALGORITHMS = (*PLANNERS, "exact")
@@ -183,4 +183,4 @@ def warm_up(algorithm: str) -> None:
     series = LoadSeries(operators, np.array(samples), np.ones(4, dtype=bool))
     for placement in (np.full(4, -1), np.array([0, 0, 0, 1])):
         snapshot = OperatorSnapshot(series, 2, placement)
-        plan(algorithm, snapshot, OperatorConfig(), np.random.default_rng(0))
+        plan_operators(algorithm, snapshot, OperatorConfig(), np.random.default_rng(0))

@@ -14,7 +14,7 @@ from evenflow.model.arrays import Floats, Indices, Workers, frozen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
+class SourceTraffic:
     """The sources each operator reads (rows of `reads` between `starts`), rates, and a price.
 
     `price` is the variance (load squared) that one more unit of shipped rate is worth.
@@ -47,32 +47,32 @@ class Traffic:
     @classmethod
     def of(
         cls, reads: Sequence[Sequence[int]], rates: Sequence[float] | Floats, price: float
-    ) -> "Traffic":
+    ) -> "SourceTraffic":
         """Build from the list of sources of each operator."""
         sets = [sorted(set(sources)) for sources in reads]
         starts = np.cumsum([0, *(len(sources) for sources in sets)])
         flat = np.array([source for sources in sets for source in sources], dtype=np.int64)
         return cls(starts, flat, np.asarray(rates, dtype=np.float64), price)
 
-    def part(self, operators: Indices) -> "Traffic":
+    def for_operators(self, operators: Indices) -> "SourceTraffic":
         """Return the traffic of some operators, in the order given."""
         reads = [self.reads[self.starts[o] : self.starts[o + 1]].tolist() for o in operators]
-        return Traffic.of(reads, self.rates, self.price)
+        return SourceTraffic.of(reads, self.rates, self.price)
 
-    def merged(self, member_of: Indices) -> "Traffic":
+    def merge_operators(self, member_of: Indices) -> "SourceTraffic":
         """Return the traffic of groups of operators: each reads what its members read."""
         reads: list[list[int]] = [[] for _ in range(int(member_of.max()) + 1)]
         for operator, group in enumerate(member_of.tolist()):
             reads[group] += self.reads[self.starts[operator] : self.starts[operator + 1]].tolist()
-        return Traffic.of(reads, self.rates, self.price)
+        return SourceTraffic.of(reads, self.rates, self.price)
 
-    def readers(self, placement: Workers, workers: int) -> Indices:
+    def reader_counts(self, placement: Workers, workers: int) -> Indices:
         """Return how many operators on each worker (row) read each source (column)."""
         counts = np.zeros((workers, len(self.rates)), dtype=np.int64)
         owners = np.repeat(placement, np.diff(self.starts))
         np.add.at(counts, (owners, self.reads), 1)
         return counts
 
-    def shipped(self, placement: Workers, workers: int) -> float:
+    def shipped_rate(self, placement: Workers, workers: int) -> float:
         """Return the rate shipped to all workers together."""
-        return float(((self.readers(placement, workers) > 0) * self.rates).sum())
+        return float(((self.reader_counts(placement, workers) > 0) * self.rates).sum())

@@ -23,30 +23,32 @@ weighs herding (herding-small-queries) against correlation.
 import numpy as np
 
 from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.operators.annealing import FEW, annealed
+from evenflow.planning.operators.annealing import FEW_OPERATORS, anneal_placement
 from evenflow.planning.operators.descent import descend
-from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.spread_by import spread_by
-from evenflow.planning.operators.statistics import centred
-from evenflow.planning.operators.traffic import Traffic
+from evenflow.planning.operators.load_statistics import centred
+from evenflow.planning.operators.place_by_preference import place_by_preference
+from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.traffic import SourceTraffic
 
-PROPOSALS = 5_000  # for each operator
-GROUP_PROPOSALS = 1_000  # likewise, to share operators out to groups of workers
-FARTHEST = 64  # workers among which a dynamic plan moves
+PROPOSALS_PER_OPERATOR = 5_000  # for each operator
+GROUP_PROPOSALS_PER_OPERATOR = 1_000  # likewise, to share operators out to groups of workers
+MAX_DYNAMIC_WORKERS = 64  # workers among which a dynamic plan moves
 MAX_RUNS = 8
-DESCENT = 1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
+MAX_DESCENT_OPERATORS = (
+    1_000  # operators up to which annealing is followed by descent: beyond, it takes longer
+)
 
 
-def vectors_of(snapshot: OperatorSnapshot, capacity: float = 1.0) -> Floats:
+def load_vectors(snapshot: OperatorSnapshot, capacity: float = 1.0) -> Floats:
     """Return v_o of each operator: deviations over sqrt k, and the mean load."""
     deviations = centred(snapshot.samples) / np.sqrt(snapshot.samples.shape[1])
     return np.ascontiguousarray(np.column_stack([deviations, snapshot.load]) / capacity)
 
 
-def objective(snapshot: OperatorSnapshot, placement: Workers) -> float:
+def variance_objective(snapshot: OperatorSnapshot, placement: Workers) -> float:
     """Return sum_i (var X_i + (E X_i - L)^2), what the planner minimises."""
     totals = np.zeros((snapshot.workers, snapshot.samples.shape[1] + 1))
-    vectors = vectors_of(snapshot)
+    vectors = load_vectors(snapshot)
     np.add.at(totals, placement, vectors)
     return float((totals**2).sum() - snapshot.load.sum() ** 2 / snapshot.workers)
 
@@ -56,94 +58,105 @@ def variance(
 ) -> Workers:
     """Plan statically if no movable operator runs yet, else dynamically from the running plan."""
     if not (snapshot.series.movable & ~snapshot.is_new).any():
-        return static(snapshot, config, rng)
-    return dynamic(snapshot, config, rng)
+        return plan_static(snapshot, config, rng)
+    return plan_dynamic(snapshot, config, rng)
 
 
-def static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator) -> Workers:
+def plan_static(
+    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+) -> Workers:
     """Place all movable operators anew, wherever they run."""
     placement, workers = snapshot.placement.copy(), snapshot.workers
-    vectors, movable = vectors_of(snapshot, config.capacity), snapshot.series.movable.copy()
-    spread_by(snapshot.load, snapshot.load, movable, placement, workers)
+    vectors, movable = load_vectors(snapshot, config.capacity), snapshot.series.movable.copy()
+    place_by_preference(snapshot.load, snapshot.load, movable, placement, workers)
     free = np.flatnonzero(movable)
     if workers == 1 or not len(free):
         return placement
     found = [
-        _settled(vectors, free, placement.copy(), workers, config.traffic, rng)
-        for _ in range(min(max(FEW // len(free), 1), MAX_RUNS))
+        _anneal_and_descend(vectors, free, placement.copy(), workers, config.traffic, rng)
+        for _ in range(min(max(FEW_OPERATORS // len(free), 1), MAX_RUNS))
     ]
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def _settled(
+def _anneal_and_descend(
     vectors: Floats,
     free: Indices,
     placement: Workers,
     workers: int,
-    traffic: Traffic | None,
+    traffic: SourceTraffic | None,
     rng: np.random.Generator,
 ) -> tuple[float, Workers]:
     """Return the objective and the placement that one annealing, and descent, lead to."""
-    shipping, parts = _shipping(traffic, placement, workers)
-    annealed(PROPOSALS, vectors, free, placement, np.ones(workers), rng, shipping, parts)
-    if len(free) <= DESCENT:
-        nowhere, nothing = np.full(len(placement), NEW, dtype=np.int32), np.zeros(len(placement))
-        dots = _products(vectors, placement, workers)
+    shipping, parts = _traffic_arrays(traffic, placement, workers)
+    anneal_placement(
+        PROPOSALS_PER_OPERATOR, vectors, free, placement, np.ones(workers), rng, shipping, parts
+    )
+    if len(free) <= MAX_DESCENT_OPERATORS:
+        nowhere, nothing = (
+            np.full(len(placement), NOWHERE, dtype=np.int32),
+            np.zeros(len(placement)),
+        )
+        dots = _dot_products(vectors, placement, workers)
         descend(len(free), vectors, dots, nothing, nowhere, free, placement, shipping, *parts)
     totals = np.zeros((workers, vectors.shape[1]))
     np.add.at(totals, placement, vectors)
-    shipped = 0.0 if traffic is None else shipping * traffic.shipped(placement, workers)
+    shipped = 0.0 if traffic is None else shipping * traffic.shipped_rate(placement, workers)
     return float((totals**2).sum()) + shipped, placement
 
 
-def shared_out(snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Generator) -> Workers:
+def assign_to_groups(
+    snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Generator
+) -> Workers:
     """Share new operators out to groups of workers, evenly by size and with low variance.
 
     The snapshot's workers are the groups; operators that run stay in theirs.
     """
     owner, load = snapshot.placement.copy(), snapshot.load
-    spread_by(load, load, snapshot.is_new, owner, snapshot.workers)
+    place_by_preference(load, load, snapshot.is_new, owner, snapshot.workers)
     free = np.flatnonzero(snapshot.is_new)
     if snapshot.workers > 1 and len(free):
-        shipping, parts = _shipping(None, owner, snapshot.workers)
-        vectors = vectors_of(snapshot)
-        annealed(GROUP_PROPOSALS, vectors, free, owner, 1.0 / sizes, rng, shipping, parts)
+        shipping, parts = _traffic_arrays(None, owner, snapshot.workers)
+        vectors = load_vectors(snapshot)
+        anneal_placement(
+            GROUP_PROPOSALS_PER_OPERATOR, vectors, free, owner, 1.0 / sizes, rng, shipping, parts
+        )
     return owner
 
 
-def dynamic(
+def plan_dynamic(
     snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
 ) -> Workers:
     """Improve on the running plan; operators that run nowhere yet are placed on the way."""
     del rng  # nothing is left to chance
     placement = snapshot.placement.copy()
-    spread_by(snapshot.load, snapshot.load, snapshot.is_new, placement, snapshot.workers)
-    vectors = vectors_of(snapshot, config.capacity)
-    workers = _farthest(vectors, placement, snapshot.workers)
-    number = np.full(snapshot.workers, NEW, dtype=np.int32)
+    place_by_preference(snapshot.load, snapshot.load, snapshot.is_new, placement, snapshot.workers)
+    vectors = load_vectors(snapshot, config.capacity)
+    workers = _farthest_workers(vectors, placement, snapshot.workers)
+    number = np.full(snapshot.workers, NOWHERE, dtype=np.int32)
     number[workers] = np.arange(len(workers))
     here = np.flatnonzero(number[placement] >= 0)
     inside = number[placement[here]]
-    home = np.where(snapshot.is_new[here], NEW, inside).astype(np.int32)
-    traffic = None if config.traffic is None else config.traffic.part(here)
-    shipping, parts = _shipping(traffic, inside, len(workers))
+    home = np.where(snapshot.is_new[here], NOWHERE, inside).astype(np.int32)
+    traffic = None if config.traffic is None else config.traffic.for_operators(here)
+    shipping, parts = _traffic_arrays(traffic, inside, len(workers))
     price = config.move_price * snapshot.load[here] / config.capacity
-    dots = _products(vectors[here], inside, len(workers))
+    dots = _dot_products(vectors[here], inside, len(workers))
     free = np.flatnonzero(snapshot.series.movable[here])
     descend(config.max_moves, vectors[here], dots, price, home, free, inside, shipping, *parts)
     placement[here] = workers[inside]
     return placement
 
 
-def _farthest(vectors: Floats, placement: Workers, workers: int) -> Indices:
+def _farthest_workers(vectors: Floats, placement: Workers, workers: int) -> Indices:
     """Return the workers farthest from the mean: the few moves of a plan concern no others."""
     totals = np.zeros((workers, vectors.shape[1]))
     np.add.at(totals, placement, vectors)
     distance = ((totals - totals.mean(axis=0)) ** 2).sum(axis=1)
-    return np.sort(np.argsort(-distance, kind="stable")[:FARTHEST])
+    return np.sort(np.argsort(-distance, kind="stable")[:MAX_DYNAMIC_WORKERS])
 
 
-def _products(vectors: Floats, placement: Workers, workers: int) -> Floats:
+def _dot_products(vectors: Floats, placement: Workers, workers: int) -> Floats:
     """Return v_o . V_i of all operators and workers."""
     totals = np.zeros((workers, vectors.shape[1]))
     np.add.at(totals, placement, vectors)
@@ -151,15 +164,15 @@ def _products(vectors: Floats, placement: Workers, workers: int) -> Floats:
     return products
 
 
-def _shipping(
-    traffic: Traffic | None, placement: Workers, workers: int
+def _traffic_arrays(
+    traffic: SourceTraffic | None, placement: Workers, workers: int
 ) -> tuple[float, tuple[Indices, Indices, Floats, Indices]]:
     """Return the price of traffic and its arrays; empty ones if it costs nothing."""
     if traffic is None or traffic.price == 0.0:
         nothing = np.zeros(0, dtype=np.int64)
         starts = np.zeros(len(placement) + 1, dtype=np.int64)
         return 0.0, (starts, nothing, np.zeros(0), np.zeros((workers, 0), dtype=np.int64))
-    readers = traffic.readers(placement, workers)
+    readers = traffic.reader_counts(placement, workers)
     return traffic.price, (
         traffic.starts.copy(), traffic.reads.copy(), traffic.rates.copy(), readers
     )  # fmt: skip
@@ -170,14 +183,14 @@ def best_change_plain(
     placement: Workers,
     workers: int,
     movable: Bools,
-    traffic: Traffic | None = None,
+    traffic: SourceTraffic | None = None,
 ) -> tuple[float, int, int, int]:
     """Return the best of all moves and swaps by trying each: (change, operator, to, partner)."""
 
     def total(owners: Workers) -> float:
         sums = np.zeros((workers, vectors.shape[1]))
         np.add.at(sums, owners, vectors)
-        shipped = 0.0 if traffic is None else traffic.price * traffic.shipped(owners, workers)
+        shipped = 0.0 if traffic is None else traffic.price * traffic.shipped_rate(owners, workers)
         return float((sums**2).sum()) + shipped
 
     before, best = total(placement), (0.0, -1, -1, -1)

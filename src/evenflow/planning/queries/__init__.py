@@ -1,12 +1,12 @@
 """Which query runs on which worker (herding-small-queries): one algorithm a module."""
 
-from evenflow.planning.queries.cost import Assessment, assess, traffic
-from evenflow.planning.queries.online import Online, departure, place_all
+from evenflow.planning.queries.metrics import PlacementMetrics, measure_placement, total_traffic
+from evenflow.planning.queries.online import OnlinePlacer, departure_events, place_arrivals
 from evenflow.planning.queries.problem import (
     NOWHERE,
     Fleet,
     Placement,
-    Problem,
+    PlacementProblem,
     recommended_absolute_slack,
 )
 from evenflow.planning.queries.registry import ALGORITHMS, OFFLINE, ONLINE, plan_queries
@@ -16,15 +16,15 @@ __all__ = [
     "NOWHERE",
     "OFFLINE",
     "ONLINE",
-    "Assessment",
     "Fleet",
-    "Online",
+    "OnlinePlacer",
     "Placement",
-    "Problem",
-    "assess",
-    "departure",
-    "place_all",
+    "PlacementMetrics",
+    "PlacementProblem",
+    "departure_events",
+    "measure_placement",
+    "place_arrivals",
     "plan_queries",
     "recommended_absolute_slack",
-    "traffic",
+    "total_traffic",
 ]

@@ -26,92 +26,94 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Indices
-from evenflow.planning.queries.hosts import holds, slot_of
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, Problem
-from evenflow.planning.queries.state import (
-    LOAD,
-    QUERIES,
-    State,
-    bound_after,
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    TOTAL_LOAD,
+    TOTAL_QUERIES,
+    PlacementState,
+    bound_after_arrival,
     least_loaded,
-    put,
-    settle,
-    take,
+    place_arrival,
+    place_query,
+    remove_query,
 )
+from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.source_hosts import entry_of, is_hosted
 
-STICK = 0.2
-HALF = 3.0
-RECONSIDERED = 4
+COPY_WEIGHT = 0.2
+COPY_HALF_COUNT = 3.0
+MAX_RECONSIDERED = 4
 
 
-class Movers(NamedTuple):
+class ReplacementState(NamedTuple):
     """What bounded re-placement needs: the queries of each source, whose turn it is, the budget."""
 
     start: Indices
     queries: Indices
-    turn: Indices
+    next_query: Indices
     pinned: Bools
     budget: Indices
 
 
-def herd(problem: Problem, rng: np.random.Generator, max_moves: int = 0) -> Online:
+def herd(problem: PlacementProblem, rng: np.random.Generator, max_moves: int = 0) -> OnlinePlacer:
     """Start placing by herd, with at most `max_moves` moves of running queries."""
-    state, over = online(problem)
-    movers = _movers(problem, max_moves)
+    state, over = start_online(problem)
+    movers = _replacement_state(problem, max_moves)
 
     def step(events: Indices) -> None:
-        _run(state, events, over, movers)
+        _process_events(state, events, over, movers)
 
-    return Online(state, over, step, lambda: max_moves - int(movers.budget[0]))
+    return OnlinePlacer(state, over, step, lambda: max_moves - int(movers.budget[0]))
 
 
-def _movers(problem: Problem, max_moves: int) -> Movers:
+def _replacement_state(problem: PlacementProblem, max_moves: int) -> ReplacementState:
     subscriptions = problem.subscriptions
     sources = len(subscriptions.rates)
     budget = np.array([max_moves], dtype=np.int64)
     if not max_moves:
         none = np.zeros(0, dtype=np.int64)
-        return Movers(none, none, none, np.zeros(0, dtype=np.bool_), budget)
+        return ReplacementState(none, none, none, np.zeros(0, dtype=np.bool_), budget)
     order = np.argsort(subscriptions.sources, kind="stable")
     start = np.concatenate(([0], np.cumsum(subscriptions.degrees()))).astype(np.int64)
     queries = subscriptions.query_of_subscription()[order]
     turn = np.zeros(sources, dtype=np.int64)
-    return Movers(start, queries, turn, problem.pinned != NOWHERE, budget)
+    return ReplacementState(start, queries, turn, problem.pinned != NOWHERE, budget)
 
 
 @kernel
-def choose(state: State, query: int, bound: float) -> int:
+def choose_herd(state: PlacementState, query: int, bound: float) -> int:
     """Return the worker with the best score within the bound, or -1."""
-    load = state.loads[query]
+    load = state.query_load[query]
     hosts = state.hosts
     begin, end = state.starts[query], state.starts[query + 1]
     degrees, least = 0.0, np.inf
     for at in range(begin, end):
-        degrees += state.live[state.sources[at]] + 1
+        degrees += state.live_queries[state.sources[at]] + 1
         least = min(least, state.rates[state.sources[at]])
-    stick = STICK * least / max(2, end - begin)
+    stick = COPY_WEIGHT * least / max(2, end - begin)
     seen = 0
     for at in range(begin, end):
         source = state.sources[at]
-        weight = state.rates[source] * (2.0 - (state.live[source] + 1) / degrees)
-        first = hosts.start[source]
-        for slot in range(first, first + hosts.used[source]):
+        weight = state.rates[source] * (2.0 - (state.live_queries[source] + 1) / degrees)
+        first = hosts.first_entry[source]
+        for slot in range(first, first + hosts.entry_count[source]):
             worker = hosts.worker[slot]
-            if state.saved[worker] == 0.0:
-                state.touched[seen] = worker
+            if state.saved_traffic[worker] == 0.0:
+                state.touched_workers[seen] = worker
                 seen += 1
-            count = hosts.held[slot]
-            state.saved[worker] += weight + stick * (count / (count + HALF))
-    mean_level = state.totals[LOAD] * (1 + state.limits[2] / (state.totals[QUERIES] + 1)) + load
+            count = hosts.query_count[slot]
+            state.saved_traffic[worker] += weight + stick * (count / (count + COPY_HALF_COUNT))
+    mean_level = (
+        state.totals[TOTAL_LOAD] * (1 + state.limits[2] / (state.totals[TOTAL_QUERIES] + 1)) + load
+    )
     room_price = least / mean_level
     best, most, lowest = NOWHERE, -np.inf, np.inf
     for at in range(seen):
-        worker = state.touched[at]
-        level = state.level[worker]
-        score = state.saved[worker] - room_price * level
-        state.saved[worker] = 0.0
-        if score < most or level + load * state.inverse[worker] > bound:
+        worker = state.touched_workers[at]
+        level = state.relative_load[worker]
+        score = state.saved_traffic[worker] - room_price * level
+        state.saved_traffic[worker] = 0.0
+        if score < most or level + load * state.inverse_share[worker] > bound:
             continue
         if score > most or level < lowest or (level == lowest and worker < best):
             best, most, lowest = worker, score, level
@@ -119,54 +121,56 @@ def choose(state: State, query: int, bound: float) -> int:
 
 
 @kernel
-def gain(state: State, query: int, worker: int) -> float:
+def traffic_saved(state: PlacementState, query: int, worker: int) -> float:
     """Return the traffic saved by moving a query to another worker; none by staying."""
-    home = state.worker[query]
+    home = state.worker_of_query[query]
     if worker == home:
         return 0.0
     saved = 0.0
     for at in range(state.starts[query], state.starts[query + 1]):
         source = state.sources[at]
-        if state.hosts.held[slot_of(state.hosts, source, home)] == 1:
+        if state.hosts.query_count[entry_of(state.hosts, source, home)] == 1:
             saved += state.rates[source]
-        if not holds(state.hosts, source, worker):
+        if not is_hosted(state.hosts, source, worker):
             saved -= state.rates[source]
     return saved
 
 
 @kernel
-def _reconsider(state: State, movers: Movers, source: int) -> None:
+def _reconsider(state: PlacementState, movers: ReplacementState, source: int) -> None:
     """Look at some queries of a source in turn; move those that save traffic."""
     begin, end = movers.start[source], movers.start[source + 1]
     looked, passed = 0, 0
-    while looked < RECONSIDERED and passed < min(end - begin, 8 * RECONSIDERED):
+    while looked < MAX_RECONSIDERED and passed < min(end - begin, 8 * MAX_RECONSIDERED):
         if movers.budget[0] == 0:
             return
-        query = movers.queries[begin + movers.turn[source] % (end - begin)]
-        movers.turn[source] += 1
+        query = movers.queries[begin + movers.next_query[source] % (end - begin)]
+        movers.next_query[source] += 1
         passed += 1
-        if state.worker[query] == NOWHERE or movers.pinned[query]:
+        if state.worker_of_query[query] == NOWHERE or movers.pinned[query]:
             continue
         looked += 1
-        home = state.worker[query]
-        take(state, query)
-        target = choose(state, query, bound_after(state, state.loads[query]))
-        put(state, query, home)
-        if target != NOWHERE and gain(state, query, target) > 0:
-            take(state, query)
-            put(state, query, target)
+        home = state.worker_of_query[query]
+        remove_query(state, query)
+        target = choose_herd(state, query, bound_after_arrival(state, state.query_load[query]))
+        place_query(state, query, home)
+        if target != NOWHERE and traffic_saved(state, query, target) > 0:
+            remove_query(state, query)
+            place_query(state, query, target)
             movers.budget[0] -= 1
 
 
 @kernel
-def _run(state: State, events: Indices, over: Indices, movers: Movers) -> None:
+def _process_events(
+    state: PlacementState, events: Indices, over: Indices, movers: ReplacementState
+) -> None:
     for event in events:
         query = event if event >= 0 else -event - 1
         if event < 0:
-            take(state, query)
+            remove_query(state, query)
         else:
-            bound = bound_after(state, state.loads[event])
-            settle(state, event, choose(state, event, bound), over)
+            bound = bound_after_arrival(state, state.query_load[event])
+            place_arrival(state, event, choose_herd(state, event, bound), over)
         if movers.budget[0] > 0:
             for at in range(state.starts[query], state.starts[query + 1]):
                 _reconsider(state, movers, state.sources[at])

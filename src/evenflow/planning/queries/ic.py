@@ -7,13 +7,13 @@ Ties: larger group, first appearance, lowest worker; the paper names none, and t
 
 import numpy as np
 
-from evenflow.planning.queries.offline import pour, poured_placement
-from evenflow.planning.queries.problem import Placement, Problem
-from evenflow.planning.queries.rounds import pour_rounds
+from evenflow.planning.queries.greedy_rounds import fill_by_rounds
+from evenflow.planning.queries.offline import finish_placement, start_fill
+from evenflow.planning.queries.problem import Placement, PlacementProblem
 
 
-def ic(problem: Problem, rng: np.random.Generator) -> Placement:
+def ic(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries by IC."""
-    poured = pour(problem)
-    pour_rounds(poured, whole_traffic=False)
-    return poured_placement(poured, problem)
+    poured = start_fill(problem)
+    fill_by_rounds(poured, whole_traffic=False)
+    return finish_placement(poured, problem)

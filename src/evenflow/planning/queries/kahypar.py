@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 
 from evenflow.model.arrays import Floats, Indices
-from evenflow.planning.queries.problem import NOWHERE, Problem
-from evenflow.planning.queries.search import Search, place_groups, start_search
+from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.search_state import SearchState, place_groups, start_search
 
 RESOLUTION = 1000
 """Rates and loads are rounded to this many steps of their mean: the solver knows integers only."""
@@ -25,8 +25,12 @@ class SolverMissing(Exception):  # noqa: N818
 
 
 def kahypar(
-    problem: Problem, seed: int, price: float = 0.0, preset: str = "DEFAULT", threads: int = 1
-) -> Search:
+    problem: PlacementProblem,
+    seed: int,
+    price: float = 0.0,
+    preset: str = "DEFAULT",
+    threads: int = 1,
+) -> SearchState:
     """Place all queries with Mt-KaHyPar; `price` is traffic per query moved from where it runs.
 
     Return the placement as a search, ready to be refined.
@@ -34,7 +38,7 @@ def kahypar(
     try:
         import mtkahypar
 
-        if not _starts():
+        if not _can_start():
             raise SolverMissing("it ends its own process when it starts on this machine")
         solver = mtkahypar.initialize(threads, False)
     except Exception as error:  # whatever a native library throws at its start
@@ -45,8 +49,8 @@ def kahypar(
     context = solver.context_from_preset(getattr(mtkahypar.PresetType, preset))
     context.set_partitioning_parameters(workers, problem.fleet.slack, mtkahypar.Objective.KM1)
     context.logging = False
-    weights = _integers(search.weight, search.groups.load)
-    limits = np.floor(search.room / search.weight.sum() * weights.sum()).astype(np.int64)
+    weights = _integer_weights(search.group_load, search.groups.load)
+    limits = np.floor(search.capacity / search.group_load.sum() * weights.sum()).astype(np.int64)
     context.set_individual_target_block_weights(np.maximum(limits, 1).tolist())
     nets, net_weights = _nets(problem, search, price)
     graph = solver.create_hypergraph(
@@ -54,7 +58,7 @@ def kahypar(
         [*weights.tolist(), *[0] * workers], net_weights,
     )  # fmt: skip
     fixed = np.full(len(weights) + workers, NOWHERE)
-    settled = problem.settled()[search.groups.members[search.groups.first[:-1]]]
+    settled = problem.initial_workers()[search.groups.members[search.groups.member_starts[:-1]]]
     fixed[: len(weights)][search.fixed] = settled[search.fixed]
     fixed[len(weights) :] = np.arange(workers)
     graph.add_fixed_vertices(fixed.tolist(), workers)
@@ -64,31 +68,35 @@ def kahypar(
 
 
 @cache
-def _starts() -> bool:
+def _can_start() -> bool:
     """Start the solver in a process of its own: where it cannot, it aborts, and us with it."""
     program = "import mtkahypar; mtkahypar.initialize(1, False)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)  # noqa: S603
     return done.returncode == 0
 
 
-def _nets(problem: Problem, search: Search, price: float) -> tuple[list[list[int]], list[int]]:
+def _nets(
+    problem: PlacementProblem, search: SearchState, price: float
+) -> tuple[list[list[int]], list[int]]:
     rates = problem.subscriptions.rates
     scale = RESOLUTION / float(rates.mean())
     nets, weights = [], []
     for source in range(len(rates)):
-        pins = search.items[search.start[source] : search.start[source + 1]]
+        pins = search.groups_of_source[
+            search.source_starts[source] : search.source_starts[source + 1]
+        ]
         if len(pins) > 1:
             nets.append(pins.tolist())
             weights.append(max(1, round(float(rates[source]) * scale)))
     if price > 0:
-        count = len(search.weight)
-        for item in np.flatnonzero(search.home != NOWHERE):
-            nets.append([int(item), count + int(search.home[item])])
+        count = len(search.group_load)
+        for item in np.flatnonzero(search.current_worker != NOWHERE):
+            nets.append([int(item), count + int(search.current_worker[item])])
             weights.append(max(1, round(price * int(search.groups.size[item]) * scale)))
     return nets, weights
 
 
-def _integers(weight: Floats, load: Floats) -> Indices:
+def _integer_weights(weight: Floats, load: Floats) -> Indices:
     unit = load[0] if load.min() == load.max() else load.mean() / RESOLUTION
     rounded: Indices = np.maximum(np.rint(weight / unit), 1).astype(np.int64)
     return rounded

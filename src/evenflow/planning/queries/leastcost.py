@@ -14,43 +14,49 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, Problem
-from evenflow.planning.queries.state import State, bound_after, least_loaded, settle, take
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    PlacementState,
+    bound_after_arrival,
+    least_loaded,
+    place_arrival,
+    remove_query,
+)
+from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
 
 
-def leastcost(problem: Problem, rng: np.random.Generator) -> Online:
+def leastcost(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing by LeastCost."""
-    state, over = online(problem)
+    state, over = start_online(problem)
 
     def step(events: Indices) -> None:
-        _run(state, events, over)
+        _process_events(state, events, over)
 
-    return Online(state, over, step)
+    return OnlinePlacer(state, over, step)
 
 
 @kernel
-def choose(state: State, query: int, bound: float) -> int:
+def choose_leastcost(state: PlacementState, query: int, bound: float) -> int:
     """Return the worker that needs the least additional traffic within the bound, or -1."""
-    load = state.loads[query]
+    load = state.query_load[query]
     hosts = state.hosts
     seen = 0
     for at in range(state.starts[query], state.starts[query + 1]):
         source = state.sources[at]
-        begin = hosts.start[source]
-        for slot in range(begin, begin + hosts.used[source]):
+        begin = hosts.first_entry[source]
+        for slot in range(begin, begin + hosts.entry_count[source]):
             worker = hosts.worker[slot]
-            if state.saved[worker] == 0.0:
-                state.touched[seen] = worker
+            if state.saved_traffic[worker] == 0.0:
+                state.touched_workers[seen] = worker
                 seen += 1
-            state.saved[worker] += state.rates[source]
+            state.saved_traffic[worker] += state.rates[source]
     best, most, lowest = NOWHERE, 0.0, np.inf
     for at in range(seen):
-        worker = state.touched[at]
-        saved = state.saved[worker]
-        state.saved[worker] = 0.0
-        level = state.level[worker]
-        if saved < most or level + load * state.inverse[worker] > bound:
+        worker = state.touched_workers[at]
+        saved = state.saved_traffic[worker]
+        state.saved_traffic[worker] = 0.0
+        level = state.relative_load[worker]
+        if saved < most or level + load * state.inverse_share[worker] > bound:
             continue
         if saved > most or level < lowest or (level == lowest and worker < best):
             best, most, lowest = worker, saved, level
@@ -58,13 +64,13 @@ def choose(state: State, query: int, bound: float) -> int:
 
 
 @kernel
-def _run(state: State, events: Indices, over: Indices) -> None:
+def _process_events(state: PlacementState, events: Indices, over: Indices) -> None:
     for event in events:
         if event < 0:
-            take(state, -event - 1)
+            remove_query(state, -event - 1)
         else:
-            bound = bound_after(state, state.loads[event])
-            settle(state, event, choose(state, event, bound), over)
+            bound = bound_after_arrival(state, state.query_load[event])
+            place_arrival(state, event, choose_leastcost(state, event, bound), over)
 
 
 def leastcost_plain(hosted: list[set[int]], wanted: set[int], rates: list[float]) -> list[float]:

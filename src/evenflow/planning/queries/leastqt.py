@@ -10,81 +10,89 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.hosts import Hosts, hold, no_hosts, release
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, Problem
-from evenflow.planning.queries.state import State, bound_after, fits, settle, take
-from evenflow.planning.queries.types import query_types
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    PlacementState,
+    bound_after_arrival,
+    fits,
+    place_arrival,
+    remove_query,
+)
+from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.query_types import query_types
+from evenflow.planning.queries.source_hosts import SourceHosts, add_host, empty_hosts, remove_host
 
 
-class Kinds(NamedTuple):
+class TypeCounts(NamedTuple):
     """The type of each query, the workers of each type, and the types of each worker."""
 
-    of_query: Indices
-    hosts: Hosts
-    on_worker: Indices
+    type_of_query: Indices
+    hosts: SourceHosts
+    types_on_worker: Indices
 
 
-def leastqt(problem: Problem, rng: np.random.Generator) -> Online:
+def leastqt(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing by LeastQT."""
-    state, over = online(problem)
+    state, over = start_online(problem)
     of_query = query_types(problem.subscriptions)
     workers = len(problem.fleet)
-    hosts = no_hosts(np.bincount(of_query).astype(np.int64), workers)
-    kinds = Kinds(of_query, hosts, np.zeros(workers, dtype=np.int64))
-    for query in np.flatnonzero(state.worker != NOWHERE):
-        _enter(kinds, int(query), int(state.worker[query]))
+    hosts = empty_hosts(np.bincount(of_query).astype(np.int64), workers)
+    kinds = TypeCounts(of_query, hosts, np.zeros(workers, dtype=np.int64))
+    for query in np.flatnonzero(state.worker_of_query != NOWHERE):
+        _count_arrival(kinds, int(query), int(state.worker_of_query[query]))
 
     def step(events: Indices) -> None:
-        _run(state, kinds, events, over)
+        _process_events(state, kinds, events, over)
 
-    return Online(state, over, step)
-
-
-@kernel
-def _enter(kinds: Kinds, query: int, worker: int) -> None:
-    if hold(kinds.hosts, kinds.of_query[query], worker, 1):
-        kinds.on_worker[worker] += 1
+    return OnlinePlacer(state, over, step)
 
 
 @kernel
-def _leave(kinds: Kinds, query: int, worker: int) -> None:
-    if release(kinds.hosts, kinds.of_query[query], worker, 1):
-        kinds.on_worker[worker] -= 1
+def _count_arrival(kinds: TypeCounts, query: int, worker: int) -> None:
+    if add_host(kinds.hosts, kinds.type_of_query[query], worker, 1):
+        kinds.types_on_worker[worker] += 1
 
 
 @kernel
-def choose(state: State, kinds: Kinds, query: int, bound: float) -> int:
+def _count_departure(kinds: TypeCounts, query: int, worker: int) -> None:
+    if remove_host(kinds.hosts, kinds.type_of_query[query], worker, 1):
+        kinds.types_on_worker[worker] -= 1
+
+
+@kernel
+def choose_leastqt(state: PlacementState, kinds: TypeCounts, query: int, bound: float) -> int:
     """Return the worker with the fewest query types after taking the query, or -1."""
-    load = state.loads[query]
+    load = state.query_load[query]
     hosts = kinds.hosts
-    begin = hosts.start[kinds.of_query[query]]
-    end = begin + hosts.used[kinds.of_query[query]]
+    begin = hosts.first_entry[kinds.type_of_query[query]]
+    end = begin + hosts.entry_count[kinds.type_of_query[query]]
     for slot in range(begin, end):
-        state.saved[hosts.worker[slot]] = 1.0
+        state.saved_traffic[hosts.worker[slot]] = 1.0
     best, fewest = NOWHERE, np.inf
-    for worker in range(len(state.level)):
-        types = kinds.on_worker[worker] - state.saved[worker]
+    for worker in range(len(state.relative_load)):
+        types = kinds.types_on_worker[worker] - state.saved_traffic[worker]
         if types > fewest or not fits(state, worker, load, bound):
             continue
-        if types < fewest or state.level[worker] < state.level[best]:
+        if types < fewest or state.relative_load[worker] < state.relative_load[best]:
             best, fewest = worker, types
     for slot in range(begin, end):
-        state.saved[hosts.worker[slot]] = 0.0
+        state.saved_traffic[hosts.worker[slot]] = 0.0
     return best
 
 
 @kernel
-def _run(state: State, kinds: Kinds, events: Indices, over: Indices) -> None:
+def _process_events(
+    state: PlacementState, kinds: TypeCounts, events: Indices, over: Indices
+) -> None:
     for event in events:
         if event < 0:
             query = -event - 1
-            _leave(kinds, query, state.worker[query])
-            take(state, query)
+            _count_departure(kinds, query, state.worker_of_query[query])
+            remove_query(state, query)
         else:
-            bound = bound_after(state, state.loads[event])
-            settle(state, event, choose(state, kinds, event, bound), over)
-            _enter(kinds, event, state.worker[event])
+            bound = bound_after_arrival(state, state.query_load[event])
+            place_arrival(state, event, choose_leastqt(state, kinds, event, bound), over)
+            _count_arrival(kinds, event, state.worker_of_query[event])
 
 
 def leastqt_plain(types: list[set[frozenset[int]]], wanted: frozenset[int]) -> list[float]:

@@ -8,32 +8,38 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Problem
-from evenflow.planning.queries.state import State, bound_after, fits, settle, take
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    PlacementState,
+    bound_after_arrival,
+    fits,
+    place_arrival,
+    remove_query,
+)
+from evenflow.planning.queries.problem import NOWHERE, ROUNDING, PlacementProblem
 
 
-def leastsource(problem: Problem, rng: np.random.Generator) -> Online:
+def leastsource(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing by LeastSource."""
-    state, over = online(problem)
+    state, over = start_online(problem)
 
     def step(events: Indices) -> None:
-        _run(state, events, over)
+        _process_events(state, events, over)
 
-    return Online(state, over, step)
+    return OnlinePlacer(state, over, step)
 
 
 @kernel
-def choose(state: State, query: int, bound: float) -> int:
+def choose_leastsource(state: PlacementState, query: int, bound: float) -> int:
     """Return the worker with the least traffic after taking the query, or -1."""
-    load = state.loads[query]
+    load = state.query_load[query]
     hosts = state.hosts
-    saved = state.saved
+    saved = state.saved_traffic
     saved[:] = 0.0
     for at in range(state.starts[query], state.starts[query + 1]):
         source = state.sources[at]
-        begin = hosts.start[source]
-        for slot in range(begin, begin + hosts.used[source]):
+        begin = hosts.first_entry[source]
+        for slot in range(begin, begin + hosts.entry_count[source]):
             saved[hosts.worker[slot]] += state.rates[source]
     best, least = NOWHERE, np.inf
     for worker in range(len(saved)):
@@ -41,20 +47,20 @@ def choose(state: State, query: int, bound: float) -> int:
         if cost > least + ROUNDING * abs(least) or not fits(state, worker, load, bound):
             continue
         tied = best != NOWHERE and cost >= least - ROUNDING * abs(least)
-        if not tied or state.level[worker] < state.level[best]:
+        if not tied or state.relative_load[worker] < state.relative_load[best]:
             best, least = worker, cost
     saved[:] = 0.0
     return best
 
 
 @kernel
-def _run(state: State, events: Indices, over: Indices) -> None:
+def _process_events(state: PlacementState, events: Indices, over: Indices) -> None:
     for event in events:
         if event < 0:
-            take(state, -event - 1)
+            remove_query(state, -event - 1)
         else:
-            bound = bound_after(state, state.loads[event])
-            settle(state, event, choose(state, event, bound), over)
+            bound = bound_after_arrival(state, state.query_load[event])
+            place_arrival(state, event, choose_leastsource(state, event, bound), over)
 
 
 def leastsource_plain(hosted: list[set[int]], wanted: set[int], rates: list[float]) -> list[float]:

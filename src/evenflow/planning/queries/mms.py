@@ -7,13 +7,13 @@ of the group as fit. Ties: larger group, first appearance, lowest worker.
 
 import numpy as np
 
-from evenflow.planning.queries.offline import pour, poured_placement
-from evenflow.planning.queries.problem import Placement, Problem
-from evenflow.planning.queries.rounds import pour_rounds
+from evenflow.planning.queries.greedy_rounds import fill_by_rounds
+from evenflow.planning.queries.offline import finish_placement, start_fill
+from evenflow.planning.queries.problem import Placement, PlacementProblem
 
 
-def mms(problem: Problem, rng: np.random.Generator) -> Placement:
+def mms(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries by MMS."""
-    poured = pour(problem)
-    pour_rounds(poured, whole_traffic=True)
-    return poured_placement(poured, problem)
+    poured = start_fill(problem)
+    fill_by_rounds(poured, whole_traffic=True)
+    return finish_placement(poured, problem)

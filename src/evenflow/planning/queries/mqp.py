@@ -15,37 +15,43 @@ import heapq
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.planning.queries.offline import Pour, assign, fitting, pour, poured_placement
-from evenflow.planning.queries.problem import ROUNDING, Placement, Problem
+from evenflow.planning.queries.offline import (
+    OfflineFill,
+    assign_queries,
+    finish_placement,
+    fitting_count,
+    start_fill,
+)
+from evenflow.planning.queries.problem import ROUNDING, Placement, PlacementProblem
 
 
-def mqp(problem: Problem, rng: np.random.Generator) -> Placement:
+def mqp(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries by MQP."""
-    poured = pour(problem)
-    _pour_mqp(poured)
-    return poured_placement(poured, problem)
+    poured = start_fill(problem)
+    _fill_mqp(poured)
+    return finish_placement(poured, problem)
 
 
 @kernel
-def _pour_mqp(poured: Pour) -> None:
-    groups, workers = poured.groups, len(poured.room)
+def _fill_mqp(poured: OfflineFill) -> None:
+    groups, workers = poured.groups, len(poured.free_capacity)
     heap = [(-groups.load[item] * groups.size[item], item) for item in range(len(groups.size))]
     heapq.heapify(heap)
     remaining = (groups.load * groups.size).sum()
-    later = poured.room.sum()
+    later = poured.free_capacity.sum()
     for worker in range(workers):
-        later -= poured.room[worker]
+        later -= poured.free_capacity[worker]
         theta = remaining - later
         passed = [(0.0, 0) for _ in range(0)]
         while theta > ROUNDING * remaining and len(heap) > 0:
             mass, item = heapq.heappop(heap)
-            count = fitting(poured, item, worker)
+            count = fitting_count(poured, item, worker)
             if count > 0:
-                assign(poured, item, worker, count)
+                assign_queries(poured, item, worker, count)
                 theta -= count * groups.load[item]
                 remaining -= count * groups.load[item]
-                mass = -groups.load[item] * poured.left[item]
-            if poured.left[item] > 0:
+                mass = -groups.load[item] * poured.unplaced[item]
+            if poured.unplaced[item] > 0:
                 passed.append((mass, item))
         for entry in passed:
             heapq.heappush(heap, entry)

@@ -7,36 +7,42 @@ group is placed; a group of which some are left is drawn again later.
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.planning.queries.offline import Pour, assign, fitting, pour, poured_placement
-from evenflow.planning.queries.problem import Placement, Problem
+from evenflow.planning.queries.offline import (
+    OfflineFill,
+    assign_queries,
+    finish_placement,
+    fitting_count,
+    start_fill,
+)
+from evenflow.planning.queries.problem import Placement, PlacementProblem
 
 
-def offrand(problem: Problem, rng: np.random.Generator) -> Placement:
+def offrand(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries by OffRand."""
-    poured = pour(problem)
-    _pour_offrand(poured, rng)
-    return poured_placement(poured, problem)
+    poured = start_fill(problem)
+    _fill_offrand(poured, rng)
+    return finish_placement(poured, problem)
 
 
 @kernel
-def _pour_offrand(poured: Pour, rng: np.random.Generator) -> None:
-    workers = len(poured.room)
-    pool = np.arange(len(poured.left))
+def _fill_offrand(poured: OfflineFill, rng: np.random.Generator) -> None:
+    workers = len(poured.free_capacity)
+    pool = np.arange(len(poured.unplaced))
     open_groups = len(pool)
     with_room = np.empty(workers, dtype=np.int64)
     while open_groups > 0:
         drawn = int(rng.random() * open_groups)
         item = pool[drawn]
         worker = int(rng.random() * workers)
-        if fitting(poured, item, worker) == 0:
+        if fitting_count(poured, item, worker) == 0:
             seen = 0
             for other in range(workers):
-                if fitting(poured, item, other) > 0:
+                if fitting_count(poured, item, other) > 0:
                     with_room[seen] = other
                     seen += 1
             worker = with_room[int(rng.random() * seen)] if seen else -1
         if worker >= 0:
-            assign(poured, item, worker, fitting(poured, item, worker))
-        if worker < 0 or poured.left[item] == 0:
+            assign_queries(poured, item, worker, fitting_count(poured, item, worker))
+        if worker < 0 or poured.unplaced[item] == 0:
             open_groups -= 1
             pool[drawn] = pool[open_groups]

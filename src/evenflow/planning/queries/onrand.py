@@ -8,26 +8,32 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, Problem
-from evenflow.planning.queries.state import State, bound_after, fits, settle, take
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    PlacementState,
+    bound_after_arrival,
+    fits,
+    place_arrival,
+    remove_query,
+)
+from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
 
 
-def onrand(problem: Problem, rng: np.random.Generator) -> Online:
+def onrand(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing at random, uniformly over the workers within the bound."""
-    state, over = online(problem)
+    state, over = start_online(problem)
 
     def step(events: Indices) -> None:
-        _run(state, events, over, rng)
+        _process_events(state, events, over, rng)
 
-    return Online(state, over, step)
+    return OnlinePlacer(state, over, step)
 
 
 @kernel
-def choose(state: State, query: int, bound: float, rng: np.random.Generator) -> int:
+def choose_onrand(state: PlacementState, query: int, bound: float, rng: np.random.Generator) -> int:
     """Draw until a worker fits; after k misses draw from the list of those that fit."""
-    load = state.loads[query]
-    workers = len(state.level)
+    load = state.query_load[query]
+    workers = len(state.relative_load)
     for _ in range(workers):
         worker = int(rng.random() * workers)
         if fits(state, worker, load, bound):
@@ -35,19 +41,21 @@ def choose(state: State, query: int, bound: float, rng: np.random.Generator) -> 
     seen = 0
     for worker in range(workers):
         if fits(state, worker, load, bound):
-            state.touched[seen] = worker
+            state.touched_workers[seen] = worker
             seen += 1
-    return int(state.touched[int(rng.random() * seen)]) if seen else NOWHERE
+    return int(state.touched_workers[int(rng.random() * seen)]) if seen else NOWHERE
 
 
 @kernel
-def _run(state: State, events: Indices, over: Indices, rng: np.random.Generator) -> None:
+def _process_events(
+    state: PlacementState, events: Indices, over: Indices, rng: np.random.Generator
+) -> None:
     for event in events:
         if event < 0:
-            take(state, -event - 1)
+            remove_query(state, -event - 1)
         else:
-            bound = bound_after(state, state.loads[event])
-            settle(state, event, choose(state, event, bound, rng), over)
+            bound = bound_after_arrival(state, state.query_load[event])
+            place_arrival(state, event, choose_onrand(state, event, bound, rng), over)
 
 
 def expected_traffic(subscriptions: Subscriptions, workers: int) -> float:

@@ -6,77 +6,87 @@ solver: at 100,000 queries of two sources on 100 workers it undercuts Mt-KaHyPar
 
 import numpy as np
 
-from evenflow.planning.queries.expand import expand
-from evenflow.planning.queries.offline import moved_queries
-from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Placement, Problem
-from evenflow.planning.queries.search import (
-    PIECE,
-    Search,
-    enter,
-    fill,
+from evenflow.planning.queries.local_search import pass_order, search_pass
+from evenflow.planning.queries.neighbourhood_expansion import expand_neighbourhoods
+from evenflow.planning.queries.offline import count_moved_queries
+from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Placement, PlacementProblem
+from evenflow.planning.queries.search_state import (
+    MAX_GROUP_SHARE,
+    SearchState,
+    place_group,
     place_groups,
-    queries_to_workers,
+    place_remaining_groups,
     search_traffic,
     start_search,
+    workers_of_queries,
 )
-from evenflow.planning.queries.sweep import sweep, sweep_order
 
-SWEEPS = 60
+MAX_SWEEPS = 60
 PATIENCE = 3
-WORTHWHILE = 1e-3
+MIN_RELATIVE_GAIN = 1e-3
 """Part of the traffic that a sweep should save."""
 
 
-def partition(problem: Problem, rng: np.random.Generator) -> Placement:
+def partition(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries anew, wherever they run now."""
     nowhere = np.full(len(problem.subscriptions), NOWHERE, dtype=np.int32)
-    fresh = Problem.of(problem.subscriptions, problem.fleet, problem.pinned, nowhere)
-    search = _grown(fresh, PIECE, rng)
-    if _excess(search) > 0:  # pieces too coarse for what room is left: let each query go alone
-        search = min((search, _grown(fresh, 0.0, rng)), key=_excess)
-    if _excess(search) > 0:  # uneven loads: pack the heaviest first, then look for traffic
-        packed = _started(fresh, PIECE)
-        _pack(packed)
+    fresh = PlacementProblem.of(problem.subscriptions, problem.fleet, problem.pinned, nowhere)
+    search = _expand_and_refine(fresh, MAX_GROUP_SHARE, rng)
+    if (
+        _max_overload(search) > 0
+    ):  # pieces too coarse for what room is left: let each query go alone
+        search = min((search, _expand_and_refine(fresh, 0.0, rng)), key=_max_overload)
+    if _max_overload(search) > 0:  # uneven loads: pack the heaviest first, then look for traffic
+        packed = _start_with_pinned(fresh, MAX_GROUP_SHARE)
+        _place_heaviest_first(packed)
         refine(packed, rng)
-        search = min((search, packed), key=_excess)
-    workers = queries_to_workers(search)
-    return Placement(workers, moved_queries(problem, workers))
+        search = min((search, packed), key=_max_overload)
+    workers = workers_of_queries(search)
+    return Placement(workers, count_moved_queries(problem, workers))
 
 
-def _grown(problem: Problem, piece: float, rng: np.random.Generator) -> Search:
+def _expand_and_refine(
+    problem: PlacementProblem, piece: float, rng: np.random.Generator
+) -> SearchState:
     """Grow workers around sources, then look for traffic to save."""
-    search = _started(problem, piece)
-    expand(search)
-    fill(search)
+    search = _start_with_pinned(problem, piece)
+    expand_neighbourhoods(search)
+    place_remaining_groups(search)
     refine(search, rng)
     return search
 
 
-def _started(problem: Problem, piece: float) -> Search:
+def _start_with_pinned(problem: PlacementProblem, piece: float) -> SearchState:
     """Return a search with only the pinned queries in place."""
     search = start_search(problem, piece)
-    place_groups(search, problem.settled()[search.groups.members[search.groups.first[:-1]]])
+    place_groups(
+        search, problem.initial_workers()[search.groups.members[search.groups.member_starts[:-1]]]
+    )
     return search
 
 
-def _excess(search: Search) -> float:
+def _max_overload(search: SearchState) -> float:
     """Return the load beyond the room of the worker that has most of it."""
-    return float(np.maximum(search.load - search.room * (1 + ROUNDING), 0.0).max())
+    return float(np.maximum(search.worker_load - search.capacity * (1 + ROUNDING), 0.0).max())
 
 
-def _pack(search: Search) -> None:
+def _place_heaviest_first(search: SearchState) -> None:
     """Put unplaced groups, the heaviest first, on the worker that they fill least."""
-    room = np.where(search.room > 0, search.room, np.nan)
-    for item in np.argsort(-search.weight, kind="stable"):
-        if search.part[item] == NOWHERE:
-            enter(search, int(item), int(np.nanargmin((search.load + search.weight[item]) / room)))
+    room = np.where(search.capacity > 0, search.capacity, np.nan)
+    for item in np.argsort(-search.group_load, kind="stable"):
+        if search.worker_of_group[item] == NOWHERE:
+            place_group(
+                search,
+                int(item),
+                int(np.nanargmin((search.worker_load + search.group_load[item]) / room)),
+            )
 
 
-def refine(search: Search, rng: np.random.Generator) -> None:
+def refine(search: SearchState, rng: np.random.Generator) -> None:
     """Sweep until the gain of several sweeps in a row is not worth another one."""
     poor = 0
-    for _ in range(SWEEPS):
-        gained = sweep(search, sweep_order(search, rng), 0.0, -1, 0.0, rng)
-        poor = poor + 1 if gained < WORTHWHILE * search_traffic(search) else 0
+    for _ in range(MAX_SWEEPS):
+        gained = search_pass(search, pass_order(search, rng), 0.0, -1, 0.0, rng)
+        poor = poor + 1 if gained < MIN_RELATIVE_GAIN * search_traffic(search) else 0
         if poor == PATIENCE:
             return

@@ -58,7 +58,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class PlacementProblem:
     """Queries to place on a fleet.
 
     pinned   the worker a query must run on, or NOWHERE
@@ -88,7 +88,7 @@ class Problem:
         fleet: Fleet | int,
         pinned: Workers | None = None,
         current: Workers | None = None,
-    ) -> "Problem":
+    ) -> "PlacementProblem":
         """Build a problem; nothing pinned and nothing running unless said."""
         nowhere = np.full(len(subscriptions), NOWHERE, dtype=np.int32)
         return cls(
@@ -112,7 +112,7 @@ class Problem:
                 f"its pinned queries need {held[worst]:.6g}; pin fewer or raise the slack"
             )
 
-    def settled(self) -> Workers:
+    def initial_workers(self) -> Workers:
         """Return where queries are before anything arrives: their pin, else where they run."""
         return np.where(self.pinned != NOWHERE, self.pinned, self.current).astype(np.int32)
 
@@ -143,7 +143,7 @@ def relaxed_bound(total: float, count: float, fleet: Fleet) -> float:
     return max(total + fleet.absolute_slack * mean * active, (1 + fleet.slack) * total)
 
 
-def capacities(total: float, fleet: Fleet) -> Floats:
+def offline_bounds(total: float, fleet: Fleet) -> Floats:
     """Return the most load each worker may have offline: (1 + nu) of its share (equation 1)."""
     return (1 + fleet.slack) * total * fleet.shares
 

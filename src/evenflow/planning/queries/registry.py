@@ -13,16 +13,16 @@ from evenflow.planning.queries.leastsource import leastsource
 from evenflow.planning.queries.mms import mms
 from evenflow.planning.queries.mqp import mqp
 from evenflow.planning.queries.offrand import offrand
-from evenflow.planning.queries.online import Online, place_all
+from evenflow.planning.queries.online import OnlinePlacer, place_arrivals
 from evenflow.planning.queries.onrand import onrand
 from evenflow.planning.queries.partition import partition
-from evenflow.planning.queries.problem import Placement, Problem
+from evenflow.planning.queries.problem import Placement, PlacementProblem
 from evenflow.planning.queries.repair import repair
 from evenflow.planning.queries.reserve import reserve
 from evenflow.planning.queries.roundrobin import roundrobin
 from evenflow.planning.queries.single_source import single_source
 
-OFFLINE: Mapping[str, Callable[[Problem, np.random.Generator], Placement]] = {
+OFFLINE: Mapping[str, Callable[[PlacementProblem, np.random.Generator], Placement]] = {
     "mqp": mqp,
     "ic": ic,
     "mms": mms,
@@ -31,7 +31,7 @@ OFFLINE: Mapping[str, Callable[[Problem, np.random.Generator], Placement]] = {
     "repair": repair,
     "partition": partition,
 }
-ONLINE: Mapping[str, Callable[[Problem, np.random.Generator], Online]] = {
+ONLINE: Mapping[str, Callable[[PlacementProblem, np.random.Generator], OnlinePlacer]] = {
     "leastcost": leastcost,
     "leastsource": leastsource,
     "leastqt": leastqt,
@@ -40,13 +40,13 @@ ONLINE: Mapping[str, Callable[[Problem, np.random.Generator], Online]] = {
     "reserve": reserve,
     "herd": herd,
 }
-MOVING = ("herd", "repair")
+MOVING_ALGORITHMS = ("herd", "repair")
 """Algorithms that move running queries, and can be told how many."""
 ALGORITHMS = (*OFFLINE, *ONLINE)
 
 
 def plan_queries(
-    problem: Problem,
+    problem: PlacementProblem,
     algorithm: str,
     rng: np.random.Generator,
     max_moves: int | None = None,
@@ -54,15 +54,15 @@ def plan_queries(
     """Place all queries; `max_moves` bounds the moves of running queries of herd and repair."""
     if algorithm not in ALGORITHMS:
         raise InputError(f"no algorithm {algorithm}; choose one of {', '.join(ALGORITHMS)}")
-    if max_moves is not None and (algorithm not in MOVING or max_moves < 0):
+    if max_moves is not None and (algorithm not in MOVING_ALGORITHMS or max_moves < 0):
         raise InputError(
-            f"max moves must not be negative and is for {' and '.join(MOVING)}, "
+            f"max moves must not be negative and is for {' and '.join(MOVING_ALGORITHMS)}, "
             f"got {max_moves} with {algorithm}"
         )
     if algorithm == "repair":
         return repair(problem, rng, max_moves)
     if algorithm == "herd":
-        return place_all(herd(problem, rng, max_moves or 0), problem)
+        return place_arrivals(herd(problem, rng, max_moves or 0), problem)
     if algorithm in ONLINE:
-        return place_all(ONLINE[algorithm](problem, rng), problem)
+        return place_arrivals(ONLINE[algorithm](problem, rng), problem)
     return OFFLINE[algorithm](problem, rng)

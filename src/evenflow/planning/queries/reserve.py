@@ -18,36 +18,44 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries.ic import ic
-from evenflow.planning.queries.leastcost import choose as choose_leastcost
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, Fleet, Problem
-from evenflow.planning.queries.state import State, bound_after, fits, settle, take
-from evenflow.planning.queries.types import query_types
+from evenflow.planning.queries.leastcost import choose_leastcost as choose_leastcost
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    PlacementState,
+    bound_after_arrival,
+    fits,
+    place_arrival,
+    remove_query,
+)
+from evenflow.planning.queries.problem import NOWHERE, Fleet, PlacementProblem
+from evenflow.planning.queries.query_types import query_types
 
 
-class Reserved(NamedTuple):
+class Reservations(NamedTuple):
     """For the type of each query, the workers reserved for it and with which weight."""
 
-    kind: Indices
+    type_of_query: Indices
     start: Indices
     worker: Workers
     weight: Floats
 
 
 def reserve(
-    problem: Problem, rng: np.random.Generator, history: Subscriptions | None = None
-) -> Online:
+    problem: PlacementProblem, rng: np.random.Generator, history: Subscriptions | None = None
+) -> OnlinePlacer:
     """Start placing by reservations for the types of `history`, or of the queries themselves."""
-    state, over = online(problem)
-    reserved = reservations(problem, history or problem.subscriptions, rng)
+    state, over = start_online(problem)
+    reserved = plan_reservations(problem, history or problem.subscriptions, rng)
 
     def step(events: Indices) -> None:
-        _run(state, reserved, events, over, rng)
+        _process_events(state, reserved, events, over, rng)
 
-    return Online(state, over, step)
+    return OnlinePlacer(state, over, step)
 
 
-def reservations(problem: Problem, history: Subscriptions, rng: np.random.Generator) -> Reserved:
+def plan_reservations(
+    problem: PlacementProblem, history: Subscriptions, rng: np.random.Generator
+) -> Reservations:
     """Plan offline for the popularity of types in `history`."""
     known = len(history)
     both = Subscriptions(
@@ -58,20 +66,24 @@ def reservations(problem: Problem, history: Subscriptions, rng: np.random.Genera
     )
     kinds = query_types(both)
     even = Fleet(problem.fleet.capacities, slack=0.0)
-    planned = ic(Problem.of(history, even), rng).workers
+    planned = ic(PlacementProblem.of(history, even), rng).workers
     workers = len(problem.fleet)
     pairs, inverse = np.unique(kinds[:known] * workers + planned, return_inverse=True)
     weight = np.bincount(inverse, weights=history.loads).astype(np.float64)
     start = np.searchsorted(pairs // workers, np.arange(int(kinds.max()) + 2))
-    return Reserved(kinds[known:], start, (pairs % workers).astype(np.int32), weight)
+    return Reservations(kinds[known:], start, (pairs % workers).astype(np.int32), weight)
 
 
 @kernel
-def choose(
-    state: State, reserved: Reserved, query: int, bound: float, rng: np.random.Generator
+def choose_reserve(
+    state: PlacementState,
+    reserved: Reservations,
+    query: int,
+    bound: float,
+    rng: np.random.Generator,
 ) -> int:
     """Draw one of the reserved workers that have room, by weight; else ask LeastCost."""
-    load, kind = state.loads[query], reserved.kind[query]
+    load, kind = state.query_load[query], reserved.type_of_query[query]
     total = 0.0
     for at in range(reserved.start[kind], reserved.start[kind + 1]):
         if fits(state, reserved.worker[at], load, bound):
@@ -88,12 +100,16 @@ def choose(
 
 
 @kernel
-def _run(
-    state: State, reserved: Reserved, events: Indices, over: Indices, rng: np.random.Generator
+def _process_events(
+    state: PlacementState,
+    reserved: Reservations,
+    events: Indices,
+    over: Indices,
+    rng: np.random.Generator,
 ) -> None:
     for event in events:
         if event < 0:
-            take(state, -event - 1)
+            remove_query(state, -event - 1)
         else:
-            bound = bound_after(state, state.loads[event])
-            settle(state, event, choose(state, reserved, event, bound, rng), over)
+            bound = bound_after_arrival(state, state.query_load[event])
+            place_arrival(state, event, choose_reserve(state, reserved, event, bound, rng), over)

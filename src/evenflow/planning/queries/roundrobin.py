@@ -8,31 +8,37 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.online import Online, online
-from evenflow.planning.queries.problem import NOWHERE, Problem
-from evenflow.planning.queries.state import State, bound_after, fits, settle, take
+from evenflow.planning.queries.online import OnlinePlacer, start_online
+from evenflow.planning.queries.placement_state import (
+    PlacementState,
+    bound_after_arrival,
+    fits,
+    place_arrival,
+    remove_query,
+)
+from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
 
 
-def roundrobin(problem: Problem, rng: np.random.Generator) -> Online:
+def roundrobin(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing in turn."""
-    state, over = online(problem)
+    state, over = start_online(problem)
     turn = np.zeros(1, dtype=np.int64)
 
     def step(events: Indices) -> None:
-        _run(state, events, over, turn)
+        _process_events(state, events, over, turn)
 
-    return Online(state, over, step)
+    return OnlinePlacer(state, over, step)
 
 
 @kernel
-def _run(state: State, events: Indices, over: Indices, turn: Indices) -> None:
-    workers = len(state.level)
+def _process_events(state: PlacementState, events: Indices, over: Indices, turn: Indices) -> None:
+    workers = len(state.relative_load)
     for event in events:
         if event < 0:
-            take(state, -event - 1)
+            remove_query(state, -event - 1)
             continue
-        load = state.loads[event]
-        bound = bound_after(state, load)
+        load = state.query_load[event]
+        bound = bound_after_arrival(state, load)
         chosen = NOWHERE
         for step in range(workers):
             worker = (turn[0] + step) % workers
@@ -40,4 +46,4 @@ def _run(state: State, events: Indices, over: Indices, turn: Indices) -> None:
                 chosen = worker
                 turn[0] = worker + 1
                 break
-        settle(state, event, chosen, over)
+        place_arrival(state, event, chosen, over)

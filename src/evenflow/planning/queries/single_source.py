@@ -16,11 +16,17 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.offline import Pour, assign, fitting, pour, poured_placement
-from evenflow.planning.queries.problem import Placement, Problem
+from evenflow.planning.queries.offline import (
+    OfflineFill,
+    assign_queries,
+    finish_placement,
+    fitting_count,
+    start_fill,
+)
+from evenflow.planning.queries.problem import Placement, PlacementProblem
 
 
-def single_source(problem: Problem, rng: np.random.Generator) -> Placement:
+def single_source(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place queries of one source each."""
     sizes = np.diff(problem.subscriptions.starts)
     if len(sizes) and sizes.max() > 1:
@@ -28,30 +34,30 @@ def single_source(problem: Problem, rng: np.random.Generator) -> Placement:
             f"single-source places queries of one source each, query {int(sizes.argmax())} has "
             f"{int(sizes.max())}; use another algorithm"
         )
-    poured = pour(problem)
-    order = np.lexsort((-poured.groups.load, -poured.cost))
-    _pour_single(poured, order)
-    return poured_placement(poured, problem)
+    poured = start_fill(problem)
+    order = np.lexsort((-poured.groups.load, -poured.group_traffic))
+    _fill_single_source(poured, order)
+    return finish_placement(poured, problem)
 
 
 @kernel
-def _pour_single(poured: Pour, order: Indices) -> None:
+def _fill_single_source(poured: OfflineFill, order: Indices) -> None:
     groups = poured.groups
-    free = [(-poured.room[worker], worker) for worker in range(len(poured.room))]
+    free = [(-poured.free_capacity[worker], worker) for worker in range(len(poured.free_capacity))]
     heapq.heapify(free)
     for item in order:
-        while len(free) > 0 and poured.left[item] > fitting(poured, item, free[0][1]) > 0:
+        while len(free) > 0 and poured.unplaced[item] > fitting_count(poured, item, free[0][1]) > 0:
             _, worker = heapq.heappop(free)
-            assign(poured, item, worker, fitting(poured, item, worker))
-            heapq.heappush(free, (-poured.room[worker], worker))
-            if poured.room[worker] >= groups.load[item]:
+            assign_queries(poured, item, worker, fitting_count(poured, item, worker))
+            heapq.heappush(free, (-poured.free_capacity[worker], worker))
+            if poured.free_capacity[worker] >= groups.load[item]:
                 break
     for item in order:
-        while poured.left[item] > 0 and len(free) > 0:
+        while poured.unplaced[item] > 0 and len(free) > 0:
             worker = free[0][1]
-            count = fitting(poured, item, worker)
+            count = fitting_count(poured, item, worker)
             if count == 0:
                 break
             heapq.heappop(free)
-            assign(poured, item, worker, count)
-            heapq.heappush(free, (-poured.room[worker], worker))
+            assign_queries(poured, item, worker, count)
+            heapq.heappush(free, (-poured.free_capacity[worker], worker))

@@ -5,7 +5,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.lot import lot
+from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.simulation.operators import engine
 from evenflow.simulation.operators.moving import resume, suspend
 
@@ -57,7 +57,7 @@ class Cluster:
             served=np.zeros(count, dtype=np.int64),
             emitted=np.zeros(count, dtype=np.int64),
             cursor=np.array([0, 0, 0], dtype=np.int64),
-            lot=lot(rng or np.random.default_rng(0)),
+            lot=seed_state(rng or np.random.default_rng(0)),
         )
         cells = 1024
         after = np.append(np.arange(1, cells), engine.NONE)

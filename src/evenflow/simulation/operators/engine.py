@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
-from evenflow.planning.operators.lot import fraction
+from evenflow.planning.operators.kernel_rng import random_unit
 
 NONE = -1
 Number = TypeVar("Number", bound=np.generic)
@@ -189,7 +189,7 @@ def run(
             made = chances * certain
             if keep > certain:
                 for _ in range(chances):
-                    made += fraction(state.lot) < keep - certain
+                    made += random_unit(state.lot) < keep - certain
             emitted[row] += made
             first, last, ends = link_starts[row], link_starts[row + 1], link_targets
             if first == last:  # a sink: the tuples leave the network

@@ -19,10 +19,10 @@ from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.ideal import ideal_loads
-from evenflow.planning.operators.registry import ALGORITHMS, plan
-from evenflow.planning.operators.relabel import relabel
-from evenflow.planning.operators.snapshot import NEW, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.ideal_rates import ideal_loads
+from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.registry import ALGORITHMS, plan_operators
+from evenflow.planning.operators.relabel_workers import relabel_workers
 from evenflow.simulation.operators.cluster import Cluster
 from evenflow.simulation.operators.report import Decision, Report, reported
 from evenflow.simulation.operators.workload import (
@@ -185,7 +185,7 @@ def _relieved(
         return placement
     series = replace(snapshot.series, movable=snapshot.series.movable & overloaded)
     relief = replace(snapshot, series=series)
-    return plan("llf-bal", relief, e.config, rng).placement
+    return plan_operators("llf-bal", relief, e.config, rng).placement
 
 
 def _decided(
@@ -200,7 +200,7 @@ def _decided(
     """Plan; a fresh plan does not start from where operators run, but is named after it."""
     snapshot = _snapshot(recent, placement, cluster, e.workers)
     if fresh and algorithm == "variance":
-        anew = np.where(snapshot.series.movable, NEW, placement)
+        anew = np.where(snapshot.series.movable, NOWHERE, placement)
         blank = replace(snapshot, placement=anew.astype(np.int32))
-        return relabel(snapshot, plan(algorithm, blank, e.config, rng).placement)
-    return plan(algorithm, snapshot, e.config, rng).placement
+        return relabel_workers(snapshot, plan_operators(algorithm, blank, e.config, rng).placement)
+    return plan_operators(algorithm, snapshot, e.config, rng).placement

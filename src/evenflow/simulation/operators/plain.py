@@ -5,7 +5,7 @@ from itertools import takewhile
 
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.lot import fraction
+from evenflow.planning.operators.kernel_rng import random_unit
 from evenflow.simulation.operators.cluster import wired
 
 Moves = list[tuple[float, float, dict[int, int]]]  # (begin, end, operator -> worker)
@@ -69,7 +69,7 @@ class PlainCluster:
         keep = self.network.selectivity[operator]
         made = chances * int(keep)
         if keep > int(keep):
-            made += sum(fraction(self.lot) < keep - int(keep) for _ in range(chances))
+            made += sum(random_unit(self.lot) < keep - int(keep) for _ in range(chances))
         for _ in range(made):
             if self.wiring.link_starts[operator] == self.wiring.link_starts[operator + 1]:
                 self.outputs.append((operator, birth, now))

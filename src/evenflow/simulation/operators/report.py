@@ -6,10 +6,10 @@ import numpy as np
 
 from evenflow.model.arrays import Floats, Workers
 from evenflow.model.network import OperatorNetwork
-from evenflow.planning.operators.statistics import (
-    least_deviation,
+from evenflow.planning.operators.load_statistics import (
     mean_correlation,
-    variance,
+    series_variance,
+    std_lower_bound,
     worker_series,
 )
 from evenflow.simulation.operators.cluster import Cluster
@@ -129,7 +129,7 @@ def _timeline(decisions: list[Decision], workers: int, left: Floats, ratios: Flo
             float(d.loads.mean(axis=1)[which].sum())
             for d, which in zip(decisions, moved, strict=True)
         ],
-        mean_std=[float(np.sqrt(variance(rows)).mean()) for rows in series],
-        lower_bound_std=[least_deviation(d.loads, workers) for d in decisions],
+        mean_std=[float(np.sqrt(series_variance(rows)).mean()) for rows in series],
+        lower_bound_std=[std_lower_bound(d.loads, workers) for d in decisions],
         mean_correlation=[mean_correlation(rows) for rows in series],
     )

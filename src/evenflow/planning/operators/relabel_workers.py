@@ -10,16 +10,16 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.operators.snapshot import OperatorSnapshot
+from evenflow.planning.operators.problem import OperatorSnapshot
 
 
-def relabel(snapshot: OperatorSnapshot, placement: Workers) -> Workers:
+def relabel_workers(snapshot: OperatorSnapshot, placement: Workers) -> Workers:
     """Return the same plan under other names of workers.
 
     >>> from evenflow.model import LoadSeries
     >>> series = LoadSeries(("a", "b"), [[1.0], [2.0]], [True, True])
     >>> running = np.array([1, 0], dtype=np.int32)
-    >>> relabel(OperatorSnapshot(series, 2, running), np.array([0, 1], dtype=np.int32)).tolist()
+    >>> relabel_workers(OperatorSnapshot(series, 2, running), np.array([0, 1], dtype=np.int32)).tolist()
     [1, 0]
     """
     runs = np.flatnonzero(~snapshot.is_new)
@@ -30,12 +30,12 @@ def relabel(snapshot: OperatorSnapshot, placement: Workers) -> Workers:
     free = np.flatnonzero(~bound)
     names = np.arange(snapshot.workers, dtype=np.int32)
     if len(free) and kept.any():
-        names[free] = free[assign(-kept[np.ix_(free, free)])]
+        names[free] = free[min_cost_matching(-kept[np.ix_(free, free)])]
     return names[placement]
 
 
 @kernel
-def assign(cost: Floats) -> Indices:
+def min_cost_matching(cost: Floats) -> Indices:
     """Return the column of each row in the cheapest perfect matching of a square matrix."""
     size = len(cost)
     row_of = np.full(size + 1, -1)  # column `size` is where each search starts

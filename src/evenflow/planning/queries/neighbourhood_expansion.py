@@ -13,66 +13,70 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.hosts import holds
 from evenflow.planning.queries.problem import NOWHERE
-from evenflow.planning.queries.search import Search, enter
+from evenflow.planning.queries.search_state import SearchState, place_group
+from evenflow.planning.queries.source_hosts import is_hosted
 
 
 @kernel
-def expand(search: Search) -> None:
+def expand_neighbourhoods(search: SearchState) -> None:
     """Place the unplaced groups, each worker up to its even share of what is left."""
     groups = search.groups
     open_groups = np.zeros(len(search.rates), dtype=np.int64)
     remaining = 0.0
     for item in range(len(groups.size)):
-        if search.part[item] == NOWHERE:
-            remaining += search.weight[item]
-            for at in range(groups.starts[item], groups.starts[item + 1]):
+        if search.worker_of_group[item] == NOWHERE:
+            remaining += search.group_load[item]
+            for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
                 open_groups[groups.sources[at]] += 1
     seeds = [(open_groups[source], source) for source in range(len(search.rates))]
     heapq.heapify(seeds)
-    later = search.room.sum()
-    for worker in range(len(search.room)):
-        room = search.room[worker]
+    later = search.capacity.sum()
+    for worker in range(len(search.capacity)):
+        room = search.capacity[worker]
         if room <= 0.0:
             continue
         # What is placed here already (pins) counts toward the even share.
-        goal = min(room, (remaining + search.load[worker:].sum()) * room / later)
+        goal = min(room, (remaining + search.worker_load[worker:].sum()) * room / later)
         later -= room
-        remaining -= _grow(search, worker, goal, open_groups, seeds)
+        remaining -= _grow_worker(search, worker, goal, open_groups, seeds)
 
 
 @kernel
-def _grow(
-    search: Search, worker: int, goal: float, open_groups: Indices, seeds: list[tuple[int, int]]
+def _grow_worker(
+    search: SearchState,
+    worker: int,
+    goal: float,
+    open_groups: Indices,
+    seeds: list[tuple[int, int]],
 ) -> float:
     """Grow one worker up to its goal; return the load it took."""
     taken = 0.0
     border = [(0, 0) for _ in range(0)]
     for source in range(len(search.rates)):
-        if open_groups[source] > 0 and holds(search.hosts, source, worker):
+        if open_groups[source] > 0 and is_hosted(search.hosts, source, worker):
             heapq.heappush(border, (open_groups[source], source))
     full = False
-    while not full and search.load[worker] < goal:
-        source = _next(border, open_groups)
+    while not full and search.worker_load[worker] < goal:
+        source = _pop_rarest_source(border, open_groups)
         if source < 0:
-            source = _next(seeds, open_groups)
+            source = _pop_rarest_source(seeds, open_groups)
             if source < 0:
                 break
             heapq.heappush(seeds, (open_groups[source], source))
-        for at in range(search.start[source], search.start[source + 1]):
-            item = search.items[at]
-            if search.part[item] != NOWHERE:
+        for at in range(search.source_starts[source], search.source_starts[source + 1]):
+            item = search.groups_of_source[at]
+            if search.worker_of_group[item] != NOWHERE:
                 continue
-            if search.load[worker] + search.weight[item] > goal:
+            if search.worker_load[worker] + search.group_load[item] > goal:
                 full = True
                 continue
-            taken += _absorb(search, item, worker, goal, open_groups, border)
+            taken += _place_with_free_groups(search, item, worker, goal, open_groups, border)
     return taken
 
 
 @kernel
-def _next(heap: list[tuple[int, int]], open_groups: Indices) -> int:
+def _pop_rarest_source(heap: list[tuple[int, int]], open_groups: Indices) -> int:
     """Pop the source with the fewest unplaced groups; entries may be out of date."""
     while len(heap) > 0:
         count, source = heapq.heappop(heap)
@@ -84,8 +88,8 @@ def _next(heap: list[tuple[int, int]], open_groups: Indices) -> int:
 
 
 @kernel
-def _absorb(
-    search: Search,
+def _place_with_free_groups(
+    search: SearchState,
     item: int,
     worker: int,
     goal: float,
@@ -96,34 +100,34 @@ def _absorb(
     groups = search.groups
     new = [
         int(groups.sources[at])
-        for at in range(groups.starts[item], groups.starts[item + 1])
-        if not holds(search.hosts, groups.sources[at], worker)
+        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+        if not is_hosted(search.hosts, groups.sources[at], worker)
     ]
-    taken = _place(search, item, worker, open_groups)
+    taken = _place_open_group(search, item, worker, open_groups)
     for source in new:
-        for at in range(search.start[source], search.start[source + 1]):
-            other = search.items[at]
-            if search.part[other] != NOWHERE:
+        for at in range(search.source_starts[source], search.source_starts[source + 1]):
+            other = search.groups_of_source[at]
+            if search.worker_of_group[other] != NOWHERE:
                 continue
-            free = search.load[worker] + search.weight[other] <= goal
-            for pin in range(groups.starts[other], groups.starts[other + 1]):
-                free = free and holds(search.hosts, groups.sources[pin], worker)
+            free = search.worker_load[worker] + search.group_load[other] <= goal
+            for pin in range(groups.source_starts[other], groups.source_starts[other + 1]):
+                free = free and is_hosted(search.hosts, groups.sources[pin], worker)
             if free:
-                taken += _place(search, other, worker, open_groups)
+                taken += _place_open_group(search, other, worker, open_groups)
         if open_groups[source] > 0:
             heapq.heappush(border, (open_groups[source], source))
     return taken
 
 
 @kernel
-def _place(
-    search: Search,
+def _place_open_group(
+    search: SearchState,
     item: int,
     worker: int,
     open_groups: Indices,
 ) -> float:
     groups = search.groups
-    enter(search, item, worker)
-    for at in range(groups.starts[item], groups.starts[item + 1]):
+    place_group(search, item, worker)
+    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
         open_groups[groups.sources[at]] -= 1
-    return float(search.weight[item])
+    return float(search.group_load[item])

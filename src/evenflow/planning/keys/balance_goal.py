@@ -13,33 +13,33 @@ import numpy as np
 
 from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Bools, Floats, Workers
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
-from evenflow.planning.keys.statistics import moved_state
+from evenflow.planning.keys.metrics import moved_state
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound:
-    """The limit a plan aims at; `fixed` marks keys that stay: too heavy ones, and as asked for."""
+class BalanceGoal:
+    """The limit a plan aims at; `fixed_keys` marks keys that stay: too heavy ones, and as asked for."""
 
-    mean: float
-    limit: float
-    fixed: Bools
+    mean_load: float
+    max_load: float
+    fixed_keys: Bools
     verdicts: tuple[Verdict, ...]
 
-    def kept(self, loads: Floats) -> bool:
+    def is_met(self, loads: Floats) -> bool:
         """Tell whether no worker exceeds the limit."""
-        return float(loads.max()) <= self.limit
+        return float(loads.max()) <= self.max_load
 
 
-def bound(keys: KeyLoads, config: KeyConfig) -> Bound:
+def balance_goal(keys: KeyLoads, config: KeyConfig) -> BalanceGoal:
     """Return the limit that can be hoped for, and why it is not lower."""
     mean = float(keys.cost.sum()) / keys.workers
-    asked = asked_limit(keys, config)
-    floor, key = _floor(keys.cost, keys.workers, config.max_imbalance)
+    asked = configured_limit(keys, config)
+    floor, key = _pigeonhole_bound(keys.cost, keys.workers, config.max_imbalance)
     if floor <= asked:
-        return Bound(mean, asked, keys.fixed, ())
+        return BalanceGoal(mean, asked, keys.fixed, ())
     reachable = floor / mean - 1
     code, what = "heavy_key", "alone needs"
     if keys.cost[key] <= asked:
@@ -52,30 +52,32 @@ def bound(keys: KeyLoads, config: KeyConfig) -> Bound:
         f"no plan gets below an imbalance of {reachable:.4g}",
         reachable,
     )
-    return Bound(mean, floor * (1 + TOLERANCE), _fixed(keys, asked), (verdict,))
+    return BalanceGoal(mean, floor * (1 + TOLERANCE), _fixed_keys(keys, asked), (verdict,))
 
 
-def asked_limit(keys: KeyLoads, config: KeyConfig) -> float:
+def configured_limit(keys: KeyLoads, config: KeyConfig) -> float:
     """Return L_max = (1 + theta_max) mean, with a trifle for rounding."""
     mean = float(keys.cost.sum()) / keys.workers
     return (1 + config.max_imbalance) * mean * (1 + TOLERANCE)
 
 
-def settled(keys: KeyLoads, config: KeyConfig, aim: Bound) -> bool:
+def current_owners_suffice(keys: KeyLoads, config: KeyConfig, aim: BalanceGoal) -> bool:
     """Tell whether the present owners keep both bounds, so that nothing needs to move."""
     entries = int(np.count_nonzero(keys.owner != keys.home))
-    return entries <= config.max_table and aim.kept(keys.loads())
+    return entries <= config.max_table and aim.is_met(keys.loads())
 
 
-def rank(keys: KeyLoads, config: KeyConfig, aim: Bound, owner: Workers) -> tuple[int, float, float]:
+def plan_rank(
+    keys: KeyLoads, config: KeyConfig, aim: BalanceGoal, owner: Workers
+) -> tuple[int, float, float]:
     """Order plans: entries beyond the table bound, load beyond the limit, state moved."""
     entries = int(np.count_nonzero(owner != keys.home))
-    over = float(keys.loads(owner).max()) - aim.limit
+    over = float(keys.loads(owner).max()) - aim.max_load
     return max(entries - config.max_table, 0), max(over, 0.0), moved_state(keys, owner)
 
 
-def close(
-    keys: KeyLoads, config: KeyConfig, owner: Workers, aim: Bound, loads: Floats | None = None
+def finish_plan(
+    keys: KeyLoads, config: KeyConfig, owner: Workers, aim: BalanceGoal, loads: Floats | None = None
 ) -> KeyPlan:
     """Return the finished plan with a verdict for every bound it does not keep.
 
@@ -92,15 +94,15 @@ def close(
                 f"the plan needs {entries} table entries, --max-table allows {config.max_table}",
             )
         )
-    if not aim.kept(loads):
+    if not aim.is_met(loads):
         worker = int(loads.argmax())
-        reached = float(loads[worker]) / aim.mean - 1
+        reached = float(loads[worker]) / aim.mean_load - 1
         verdicts.append(
             Verdict(
                 "unbalanced",
                 f"worker {worker}",
                 f"worker {worker} keeps {loads[worker]:.6g}, {reached:.4g} above the mean; "
-                f"the limit is {aim.limit:.6g}",
+                f"the limit is {aim.max_load:.6g}",
             )
         )
     return KeyPlan(owner, loads, tuple(verdicts))
@@ -108,11 +110,11 @@ def close(
 
 def feasible(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> bool:
     """Tell whether a plan keeps both bounds as they were asked for."""
-    balanced = float(plan.loads.max()) <= asked_limit(keys, config)
+    balanced = float(plan.loads.max()) <= configured_limit(keys, config)
     return balanced and plan.table_size(keys) <= config.max_table
 
 
-def _floor(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int]:
+def _pigeonhole_bound(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int]:
     """Return the largest pigeonhole bound and the key that causes it.
 
     The bound for q is at most (q + 1) / q means, so only q below 1 / theta_max can matter.
@@ -130,7 +132,7 @@ def _floor(cost: Floats, workers: int, max_imbalance: float) -> tuple[float, int
     return float(floors[best]), int(heavy[ends[best] - 1])
 
 
-def _fixed(keys: KeyLoads, asked: float) -> Bools:
+def _fixed_keys(keys: KeyLoads, asked: float) -> Bools:
     """Mark what stays, and on each worker the heaviest of the too heavy keys: moving it gains
     nothing.
     """

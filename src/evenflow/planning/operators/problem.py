@@ -8,9 +8,9 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Bools, Floats, Indices, Workers, frozen
-from evenflow.planning.operators.traffic import Traffic
+from evenflow.planning.operators.traffic import SourceTraffic
 
-NEW = -1  # the placement of an operator that runs nowhere yet
+NOWHERE = -1  # the placement of an operator that runs nowhere yet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,16 +28,16 @@ class OperatorSnapshot:
 
     def __post_init__(self) -> None:
         count = len(self.series.operators)
-        given = np.full(count, NEW) if self.placement is None else self.placement
+        given = np.full(count, NOWHERE) if self.placement is None else self.placement
         placement = frozen(given, np.int32)
         object.__setattr__(self, "placement", placement)
         if self.workers < 1:
             raise InputError(f"at least one worker is needed, got {self.workers}")
         if placement.shape != (count,):
             raise InputError(f"a placement needs one worker for each of {count} operators")
-        if count and not NEW <= int(placement.min()) <= int(placement.max()) < self.workers:
+        if count and not NOWHERE <= int(placement.min()) <= int(placement.max()) < self.workers:
             raise InputError(f"placement names a worker outside 0..{self.workers - 1}")
-        homeless = np.flatnonzero(~self.series.movable & (placement == NEW))
+        homeless = np.flatnonzero(~self.series.movable & (placement == NOWHERE))
         if len(homeless):
             raise InputError(
                 f"operator {self.series.operators[homeless[0]]} is not movable and has no worker; "
@@ -60,7 +60,7 @@ class OperatorSnapshot:
     @property
     def is_new(self) -> Bools:
         """Which operators run nowhere yet."""
-        new: Bools = self.placement == NEW
+        new: Bools = self.placement == NOWHERE
         return new
 
 
@@ -83,7 +83,7 @@ class OperatorConfig:
     capacity: float = 1.0
     move_price: float = 0.05
     max_moves: int = 60
-    traffic: Traffic | None = None
+    traffic: SourceTraffic | None = None
 
     def __post_init__(self) -> None:
         for name in (f.name for f in fields(self) if f.name not in ("traffic", "correlation")):
@@ -95,11 +95,11 @@ class OperatorConfig:
         if not -1 <= self.correlation <= 1:
             raise InputError(f"correlation must lie in -1..1, got {self.correlation}")
 
-    def part(self, operators: Indices) -> "OperatorConfig":
+    def for_operators(self, operators: Indices) -> "OperatorConfig":
         """Return the same for some operators, in the order given: their part of the traffic."""
         if self.traffic is None:
             return self
-        return replace(self, traffic=self.traffic.part(operators))
+        return replace(self, traffic=self.traffic.for_operators(operators))
 
 
-Planner = Callable[[OperatorSnapshot, OperatorConfig, np.random.Generator], Workers]
+OperatorPlanner = Callable[[OperatorSnapshot, OperatorConfig, np.random.Generator], Workers]

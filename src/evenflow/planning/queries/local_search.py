@@ -15,29 +15,29 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Indices
-from evenflow.planning.queries.hosts import slot_of
 from evenflow.planning.queries.problem import NOWHERE
-from evenflow.planning.queries.search import Search, enter, leave
+from evenflow.planning.queries.search_state import SearchState, place_group, remove_group
+from evenflow.planning.queries.source_hosts import entry_of
 
-PLATEAU = 0.3
+PLATEAU_PROBABILITY = 0.3
 """How often a move that changes nothing is made."""
-CLOSED = 0.5
+CLOSE_PROBABILITY = 0.5
 """How often a bundle is closed."""
-EXACT = 1e-12
+GAIN_TOLERANCE = 1e-12
 """Up to which a gain is rounding."""
-FEW = 8
+MAX_RARE_READERS = 8
 """Up to how many groups on a worker make a source one of those that bundles are closed over."""
 
 
 @kernel
-def _gather(search: Search, source: int, worker: int) -> int:
+def _gather_bundle(search: SearchState, source: int, worker: int) -> int:
     """Bundle all groups that read a source on a worker; 0 if they are too many or one is fixed."""
-    if search.hosts.held[slot_of(search.hosts, source, worker)] > len(search.bundle):
+    if search.hosts.query_count[entry_of(search.hosts, source, worker)] > len(search.bundle):
         return 0
     count = 0
-    for at in range(search.start[source], search.start[source + 1]):
-        item = search.items[at]
-        if search.part[item] == worker:
+    for at in range(search.source_starts[source], search.source_starts[source + 1]):
+        item = search.groups_of_source[at]
+        if search.worker_of_group[item] == worker:
             if search.fixed[item]:
                 return 0
             search.bundle[count] = item
@@ -46,147 +46,157 @@ def _gather(search: Search, source: int, worker: int) -> int:
 
 
 @kernel
-def _close(search: Search, count: int, most: int) -> int:
+def _close_bundle(search: SearchState, count: int, most: int) -> int:
     """Add to the bundle what hangs on it by sources that few groups on the worker read.
 
     Return its new size; 0 if one of them is fixed. It stops growing when it has no place for more.
     """
-    groups, worker = search.groups, search.part[search.bundle[0]]
+    groups, worker = search.groups, search.worker_of_group[search.bundle[0]]
     for at in range(count):
-        search.inside[search.bundle[at]] = True
+        search.in_bundle[search.bundle[at]] = True
     done, stuck = 0, False
     while done < count and not stuck:
         item = search.bundle[done]
         done += 1
-        for pin in range(groups.starts[item], groups.starts[item + 1]):
+        for pin in range(groups.source_starts[item], groups.source_starts[item + 1]):
             source = groups.sources[pin]
-            held = search.hosts.held[slot_of(search.hosts, source, worker)]
+            held = search.hosts.query_count[entry_of(search.hosts, source, worker)]
             if held > most or count + held > len(search.bundle):
                 continue
-            for at in range(search.start[source], search.start[source + 1]):
-                other = search.items[at]
-                if search.part[other] == worker and not search.inside[other]:
+            for at in range(search.source_starts[source], search.source_starts[source + 1]):
+                other = search.groups_of_source[at]
+                if search.worker_of_group[other] == worker and not search.in_bundle[other]:
                     stuck = stuck or search.fixed[other]
-                    search.inside[other] = True
+                    search.in_bundle[other] = True
                     search.bundle[count] = other
                     count += 1
     for at in range(count):
-        search.inside[search.bundle[at]] = False
+        search.in_bundle[search.bundle[at]] = False
     return 0 if stuck else count
 
 
 @kernel
-def _moved_by(search: Search, count: int, worker: int) -> int:
+def _added_moves(search: SearchState, count: int, worker: int) -> int:
     """Return how many more queries would be away from home with the bundle on the worker."""
     more = 0
     for at in range(count):
         item = search.bundle[at]
-        home = search.home[item]
+        home = search.current_worker[item]
         if home != NOWHERE:
-            away, was_away = home != worker, home != search.part[item]
+            away, was_away = home != worker, home != search.worker_of_group[item]
             more += search.groups.size[item] * (int(away) - int(was_away))
     return more
 
 
 @kernel
-def _score(search: Search, count: int) -> tuple[float, int]:
+def _score_workers(search: SearchState, count: int) -> tuple[float, int]:
     """Note in `saved` what already flows to each other worker of the bundle's sources.
 
     Return what would stay behind, because other groups on the worker need it, and how many
     workers are listed in `touched`. Moving saves (all - staying) and pays (all - saved there).
     """
     groups, hosts = search.groups, search.hosts
-    worker = search.part[search.bundle[0]]
+    worker = search.worker_of_group[search.bundle[0]]
     distinct, seen = 0, 0
     for at in range(count):
         item = search.bundle[at]
-        for pin in range(groups.starts[item], groups.starts[item + 1]):
+        for pin in range(groups.source_starts[item], groups.source_starts[item + 1]):
             source = groups.sources[pin]
-            if search.times[source] == 0:
-                search.union[distinct] = source
+            if search.bundle_readers[source] == 0:
+                search.bundle_sources[distinct] = source
                 distinct += 1
-            search.times[source] += 1
+            search.bundle_readers[source] += 1
     staying = 0.0
     for at in range(distinct):
-        source = search.union[at]
+        source = search.bundle_sources[at]
         rate = search.rates[source]
-        begin = hosts.start[source]
-        for slot in range(begin, begin + hosts.used[source]):
+        begin = hosts.first_entry[source]
+        for slot in range(begin, begin + hosts.entry_count[source]):
             other = hosts.worker[slot]
             if other == worker:
-                staying += rate * (hosts.held[slot] > search.times[source])
+                staying += rate * (hosts.query_count[slot] > search.bundle_readers[source])
                 continue
-            if search.saved[other] == 0.0:
-                search.touched[seen] = other
+            if search.saved_traffic[other] == 0.0:
+                search.touched_workers[seen] = other
                 seen += 1
-            search.saved[other] += rate
-        search.times[source] = 0
+            search.saved_traffic[other] += rate
+        search.bundle_readers[source] = 0
     return staying, seen
 
 
 @kernel
-def _best_target(search: Search, count: int, price: float, budget: int) -> tuple[float, int, float]:
+def _best_target(
+    search: SearchState, count: int, price: float, budget: int
+) -> tuple[float, int, float]:
     """Return the gain of the bundle's best move, where to, and the bundle's load.
 
     The gain counts the traffic saved, and the price of each query more away from home. Only a
     crowded worker sends a bundle to one where nothing of it flows.
     """
-    worker, weight = search.part[search.bundle[0]], 0.0
+    worker, weight = search.worker_of_group[search.bundle[0]], 0.0
     for at in range(count):
-        weight += search.weight[search.bundle[at]]
-    staying, seen = _score(search, count)
+        weight += search.group_load[search.bundle[at]]
+    staying, seen = _score_workers(search, count)
     best, most = NOWHERE, -np.inf
     for at in range(seen):
-        other = search.touched[at]
-        gain = search.saved[other] - staying
-        search.saved[other] = 0.0
-        if search.load[other] + weight > search.room[other]:
+        other = search.touched_workers[at]
+        gain = search.saved_traffic[other] - staying
+        search.saved_traffic[other] = 0.0
+        if search.worker_load[other] + weight > search.capacity[other]:
             continue
         if price > 0.0 or budget >= 0:
-            more = _moved_by(search, count, other)
-            if budget >= 0 and more > 0 and search.moved[0] + more > budget:
+            more = _added_moves(search, count, other)
+            if budget >= 0 and more > 0 and search.moved_queries[0] + more > budget:
                 continue
             gain -= price * more
-        if gain > most or (gain == most and search.load[other] < search.load[best]):
+        if gain > most or (gain == most and search.worker_load[other] < search.worker_load[best]):
             best, most = other, gain
-    if best == NOWHERE and search.load[worker] > search.room[worker]:
-        other = _roomiest(search)
-        more = _moved_by(search, count, other)
-        affordable = budget < 0 or more <= 0 or search.moved[0] + more <= budget
-        if affordable and search.load[other] + weight <= search.room[other]:
+    if best == NOWHERE and search.worker_load[worker] > search.capacity[worker]:
+        other = _emptiest_worker(search)
+        more = _added_moves(search, count, other)
+        affordable = budget < 0 or more <= 0 or search.moved_queries[0] + more <= budget
+        if affordable and search.worker_load[other] + weight <= search.capacity[other]:
             best, most = other, -staying - price * more
     return most, best, weight
 
 
 @kernel
-def _roomiest(search: Search) -> int:
+def _emptiest_worker(search: SearchState) -> int:
     """Return the worker with the most room left."""
     best = 0
-    for worker in range(len(search.load)):
-        if search.room[worker] - search.load[worker] > search.room[best] - search.load[best]:
+    for worker in range(len(search.worker_load)):
+        if (
+            search.capacity[worker] - search.worker_load[worker]
+            > search.capacity[best] - search.worker_load[best]
+        ):
             best = worker
     return best
 
 
 @kernel
-def _accepted(
-    search: Search, gain: float, target: int, weight: float, heat: float, rng: np.random.Generator
+def _is_accepted(
+    search: SearchState,
+    gain: float,
+    target: int,
+    weight: float,
+    heat: float,
+    rng: np.random.Generator,
 ) -> bool:
     """Decide on a move: yes if it gains, else if it eases a crowded worker, else by chance."""
-    if gain > EXACT:
+    if gain > GAIN_TOLERANCE:
         return True
-    worker = search.part[search.bundle[0]]
-    eases = search.load[target] + weight < search.load[worker]
-    if eases and search.load[worker] > search.room[worker]:
+    worker = search.worker_of_group[search.bundle[0]]
+    eases = search.worker_load[target] + weight < search.worker_load[worker]
+    if eases and search.worker_load[worker] > search.capacity[worker]:
         return True
-    if gain >= -EXACT:
-        return bool(eases or rng.random() < PLATEAU)
+    if gain >= -GAIN_TOLERANCE:
+        return bool(eases or rng.random() < PLATEAU_PROBABILITY)
     return bool(heat > 0.0 and rng.random() < np.exp(gain / heat))
 
 
 @kernel
-def sweep(
-    search: Search,
+def search_pass(
+    search: SearchState,
     order: Indices,
     price: float,
     budget: int,
@@ -205,27 +215,27 @@ def sweep(
             search.bundle[0] = entry
         else:
             source = -entry - 1
-            groups = search.start[source + 1] - search.start[source]
+            groups = search.source_starts[source + 1] - search.source_starts[source]
             if groups == 0:
                 continue
-            one = search.items[search.start[source] + int(rng.random() * groups)]
-            count = _gather(search, source, search.part[one])
-            if count > 0 and rng.random() < CLOSED:
-                count = _close(search, count, FEW)
+            one = search.groups_of_source[search.source_starts[source] + int(rng.random() * groups)]
+            count = _gather_bundle(search, source, search.worker_of_group[one])
+            if count > 0 and rng.random() < CLOSE_PROBABILITY:
+                count = _close_bundle(search, count, MAX_RARE_READERS)
         if count == 0:
             continue
         gain, target, weight = _best_target(search, count, price, budget)
         if target == NOWHERE:
             continue
-        if _accepted(search, gain, target, weight, heat, rng):
+        if _is_accepted(search, gain, target, weight, heat, rng):
             for at in range(count):
-                leave(search, search.bundle[at])
-                enter(search, search.bundle[at], target)
+                remove_group(search, search.bundle[at])
+                place_group(search, search.bundle[at], target)
             gained += gain
     return gained
 
 
-def sweep_order(search: Search, rng: np.random.Generator) -> Indices:
+def pass_order(search: SearchState, rng: np.random.Generator) -> Indices:
     """Return all groups in random order, then all sources in random order."""
     groups = rng.permutation(len(search.groups.size))
     return np.concatenate((groups, -rng.permutation(len(search.rates)) - 1)).astype(np.int64)

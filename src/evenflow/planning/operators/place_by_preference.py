@@ -11,15 +11,19 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices, Workers
 
 
-def spread_by(
+def place_by_preference(
     preference: Floats, load: Floats, movable: Bools, placement: Workers, workers: int
 ) -> None:
     """Place movable operators, most preferred first; `placement` is changed in place."""
-    fill(np.argsort(-preference, kind="stable"), load, movable, placement, np.zeros(workers))
+    place_in_order(
+        np.argsort(-preference, kind="stable"), load, movable, placement, np.zeros(workers)
+    )
 
 
 @kernel
-def fill(order: Indices, load: Floats, movable: Bools, placement: Workers, loads: Floats) -> None:
+def place_in_order(
+    order: Indices, load: Floats, movable: Bools, placement: Workers, loads: Floats
+) -> None:
     """Place movable operators in order on the least loaded worker; `placement` changes."""
     for o in range(len(load)):
         if not movable[o]:
@@ -31,7 +35,7 @@ def fill(order: Indices, load: Floats, movable: Bools, placement: Workers, loads
             loads[receiver] += load[o]
 
 
-def spread_by_plain(
+def place_by_preference_plain(
     preference: Floats, load: Floats, movable: Bools, placement: Workers, workers: int
 ) -> Workers:
     """Return the placement by preference in plain Python: the kernel's oracle."""

@@ -11,17 +11,26 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.operators.cor_bal import one_way, one_way_by, one_way_plain
+from evenflow.planning.operators.cor_bal import (
+    balance_by_preference,
+    balance_one_way,
+    balance_one_way_plain,
+)
 from evenflow.planning.operators.cor_re import redistribute, redistribute_plain
 from evenflow.planning.operators.cor_se import exchange, exchange_plain
-from evenflow.planning.operators.members import listed, pair_of, put, taken
+from evenflow.planning.operators.worker_lists import (
+    gather_rows,
+    operators_of_pair,
+    worker_lists,
+    write_pair,
+)
 
 # The pairwise steps, as kernels know them.
 ONE_WAY, REDISTRIBUTE, EXCHANGE, BY_PREFERENCE = 0, 1, 2, 3
 
 
 @kernel
-def solve_pair(
+def apply_step(
     step: int,
     delta: float,
     deviations: Floats,
@@ -32,13 +41,13 @@ def solve_pair(
 ) -> None:
     """Apply a pairwise step; `side` is changed in place."""
     if step == ONE_WAY:
-        one_way(deviations, load, movable, side)
+        balance_one_way(deviations, load, movable, side)
     elif step == REDISTRIBUTE:
         redistribute(deviations, load, movable, side)
     elif step == EXCHANGE:
         exchange(deviations, load, movable, side, delta)
     else:
-        one_way_by(preference, load, movable, side)
+        balance_by_preference(preference, load, movable, side)
 
 
 def balance_round(
@@ -75,35 +84,35 @@ def balance_pairs(
 ) -> None:
     """Balance the pairs of workers given in order of load; `placement` is changed in place."""
     workers = len(loads)
-    heads, follows = listed(placement, workers)
+    heads, follows = worker_lists(placement, workers)
     for at in range(workers // 2):
         full, empty = order[at], order[workers - 1 - at]
         if loads[full] - loads[empty] <= epsilon:
             continue
-        operators, side = taken(heads, follows, full, empty)
-        rows, row_load, row_movable = pair_of(operators, deviations, load, movable)
+        operators, side = operators_of_pair(heads, follows, full, empty)
+        rows, row_load, row_movable = gather_rows(operators, deviations, load, movable)
         wishes = np.empty(len(operators))
         for row in range(len(operators)):
             wishes[row] = preference[operators[row]]
-        solve_pair(step, delta, rows, row_load, row_movable, wishes, side)
-        put(heads, follows, placement, (full, empty), operators, side)
+        apply_step(step, delta, rows, row_load, row_movable, wishes, side)
+        write_pair(heads, follows, placement, (full, empty), operators, side)
 
 
-def solve_pair_plain(
+def apply_step_plain(
     step: int, delta: float, deviations: Floats, load: Floats, movable: Bools, side: Indices
 ) -> Indices:
     """Return the sides after a correlation-based pairwise step."""
     if step == ONE_WAY:
-        return one_way_plain(deviations, load, movable, side)
+        return balance_one_way_plain(deviations, load, movable, side)
     if step == REDISTRIBUTE:
         return redistribute_plain(deviations, load, movable, side)
     return exchange_plain(deviations, load, movable, side, delta)
 
 
-def pairs_plain(loads: Floats) -> list[tuple[int, int]]:
+def pair_by_load(loads: Floats) -> list[tuple[int, int]]:
     """Return (fuller, emptier) pairs, fullest first.
 
-    >>> pairs_plain(np.array([0.2, 0.9, 0.5, 0.7]))
+    >>> pair_by_load(np.array([0.2, 0.9, 0.5, 0.7]))
     [(1, 0), (3, 2)]
     """
     order = np.argsort(-loads, kind="stable").tolist()
@@ -123,13 +132,13 @@ def balance_round_plain(
     """Return the placement after one round, without lists or compiled code."""
     placement = placement.copy()
     loads: Floats = np.bincount(placement, weights=load, minlength=workers).astype(float)
-    for pair in pairs_plain(loads):
+    for pair in pair_by_load(loads):
         if loads[pair[0]] - loads[pair[1]] > epsilon:
-            place_pair_plain(step, delta, deviations, load, movable, placement, pair)
+            balance_pair_plain(step, delta, deviations, load, movable, placement, pair)
     return placement
 
 
-def place_pair_plain(
+def balance_pair_plain(
     step: int,
     delta: float,
     deviations: Floats,
@@ -142,5 +151,5 @@ def place_pair_plain(
     low, high = min(pair), max(pair)
     at = np.flatnonzero((placement == low) | (placement == high))
     side = (placement[at] == high).astype(np.int64)
-    side = solve_pair_plain(step, delta, deviations[at], load[at], movable[at], side)
+    side = apply_step_plain(step, delta, deviations[at], load[at], movable[at], side)
     placement[at] = np.where(side == 1, high, low)

@@ -16,87 +16,87 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices
-from evenflow.planning.queries.hosts import holds
-from evenflow.planning.queries.offline import Pour, assign, fitting
+from evenflow.planning.queries.offline import OfflineFill, assign_queries, fitting_count
+from evenflow.planning.queries.source_hosts import is_hosted
 
 
-class Index(NamedTuple):
+class GroupIndex(NamedTuple):
     """Where groups are found.
 
-    start, items  the groups that read each source, cheapest first
+    source_starts, groups_of_source  the groups that read each source, cheapest first
     order         all groups, cheapest first
     head          where the unplaced groups of each source begin; the last entry is for `order`
-    anywhere      how far each worker has looked through `order`
+    position      how far each worker has looked through `order`
     """
 
-    start: Indices
-    items: Indices
+    source_starts: Indices
+    groups_of_source: Indices
     order: Indices
     head: Indices
-    anywhere: Indices
+    position: Indices
 
 
-def pour_rounds(poured: Pour, *, whole_traffic: bool) -> None:
+def fill_by_rounds(poured: OfflineFill, *, whole_traffic: bool) -> None:
     """Pour all groups: by the worker's traffic after the round, or only by what it adds."""
     start, items = groups_of_source(poured)
-    order = np.lexsort((-poured.groups.size, poured.cost))
+    order = np.lexsort((-poured.groups.size, poured.group_traffic))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     source = np.repeat(np.arange(len(poured.rates)), np.diff(start))
-    index = Index(
+    index = GroupIndex(
         start,
         items[np.lexsort((rank[items], source))],
         order,
         np.append(start[:-1], 0),
-        np.zeros(len(poured.room), dtype=np.int64),
+        np.zeros(len(poured.free_capacity), dtype=np.int64),
     )
-    _pour(poured, index, whole_traffic)
+    _fill_by_rounds(poured, index, whole_traffic)
 
 
-def rounds_plain(poured: Pour, *, whole_traffic: bool) -> None:
+def fill_by_rounds_plain(poured: OfflineFill, *, whole_traffic: bool) -> None:
     """Pour all groups by trying every pair in every round: the kernel's oracle."""
     while True:
         pairs = [
             (
-                missing(poured, item, worker) + whole_traffic * float(poured.traffic[worker]),
+                added_traffic(poured, item, worker) + whole_traffic * float(poured.traffic[worker]),
                 -int(poured.groups.size[item]),
                 item,
                 worker,
             )
-            for item in range(len(poured.left))
-            for worker in range(len(poured.room))
-            if fitting(poured, item, worker)
+            for item in range(len(poured.unplaced))
+            for worker in range(len(poured.free_capacity))
+            if fitting_count(poured, item, worker)
         ]
         if not pairs:
             return
         _, _, item, worker = min(pairs)
-        assign(poured, item, worker, fitting(poured, item, worker))
+        assign_queries(poured, item, worker, fitting_count(poured, item, worker))
 
 
-def groups_of_source(poured: Pour) -> tuple[Indices, Indices]:
+def groups_of_source(poured: OfflineFill) -> tuple[Indices, Indices]:
     """Return the inverted index: the groups that read each source."""
     groups = poured.groups
     order = np.argsort(groups.sources, kind="stable")
-    owner = np.repeat(np.arange(len(groups.size), dtype=np.int64), np.diff(groups.starts))
+    owner = np.repeat(np.arange(len(groups.size), dtype=np.int64), np.diff(groups.source_starts))
     degrees = np.bincount(groups.sources, minlength=len(poured.rates))
     start = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
     return start, owner[order]
 
 
 @kernel
-def missing(poured: Pour, item: int, worker: int) -> float:
+def added_traffic(poured: OfflineFill, item: int, worker: int) -> float:
     """Return the traffic that a group would add to a worker."""
     groups = poured.groups
     cost = 0.0
-    for at in range(groups.starts[item], groups.starts[item + 1]):
-        if not holds(poured.hosts, groups.sources[at], worker):
+    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+        if not is_hosted(poured.hosts, groups.sources[at], worker):
             cost += poured.rates[groups.sources[at]]
     return cost
 
 
 @kernel
-def _pour(poured: Pour, index: Index, whole_traffic: bool) -> None:
-    groups, workers = poured.groups, len(poured.room)
+def _fill_by_rounds(poured: OfflineFill, index: GroupIndex, whole_traffic: bool) -> None:
+    groups, workers = poured.groups, len(poured.free_capacity)
     if len(groups.size) == 0:
         return
     shared = [[(0.0, 0, 0) for _ in range(0)] for _ in range(workers)]
@@ -105,36 +105,36 @@ def _pour(poured: Pour, index: Index, whole_traffic: bool) -> None:
     choice = np.zeros(workers, dtype=np.int64)
     stale = np.ones(workers, dtype=np.bool_)
     for source in range(len(poured.rates)):
-        begin = poured.hosts.start[source]
-        for slot in range(begin, begin + poured.hosts.used[source]):
+        begin = poured.hosts.first_entry[source]
+        for slot in range(begin, begin + poured.hosts.entry_count[source]):
             worker = int(poured.hosts.worker[slot])
-            _receive(poured, index, shared[worker], single[worker], source, worker)
+            _add_received_source(poured, index, shared[worker], single[worker], source, worker)
     while True:
-        best = _winner(groups.size, value, choice, stale)
+        best = _cheapest_worker(groups.size, value, choice, stale)
         if best < 0:
             return
         item = int(choice[best])
-        if stale[best] or fitting(poured, item, best) == 0:
-            cost, item = _cheapest(poured, index, shared[best], single[best], best)
+        if stale[best] or fitting_count(poured, item, best) == 0:
+            cost, item = _cheapest_group(poured, index, shared[best], single[best], best)
             value[best] = cost + poured.traffic[best] if whole_traffic else cost
             choice[best] = item
             stale[best] = False
             continue
         new = [
             int(groups.sources[at])
-            for at in range(groups.starts[item], groups.starts[item + 1])
-            if not holds(poured.hosts, groups.sources[at], best)
+            for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+            if not is_hosted(poured.hosts, groups.sources[at], best)
         ]
-        assign(poured, item, best, fitting(poured, item, best))
+        assign_queries(poured, item, best, fitting_count(poured, item, best))
         for received in new:
-            _receive(poured, index, shared[best], single[best], received, best)
+            _add_received_source(poured, index, shared[best], single[best], received, best)
         if len(new) > 0:
             # Whatever the worker shares sources with now may be cheaper than anything known.
             stale[best] = True
 
 
 @kernel
-def _winner(size: Indices, value: Floats, choice: Indices, stale: Bools) -> int:
+def _cheapest_worker(size: Indices, value: Floats, choice: Indices, stale: Bools) -> int:
     """Return the worker whose choice comes first: value, larger group, appearance, index."""
     best = -1
     for worker in range(len(value)):
@@ -152,68 +152,75 @@ def _winner(size: Indices, value: Floats, choice: Indices, stale: Bools) -> int:
 
 
 @kernel
-def _first_fitting(poured: Pour, index: Index, source: int, at: int, worker: int) -> int:
+def _first_fitting(
+    poured: OfflineFill, index: GroupIndex, source: int, at: int, worker: int
+) -> int:
     """Return the position of the source's first group from `at` on that the worker can take."""
-    head, end = index.head, index.start[source + 1]
-    while head[source] < end and poured.left[index.items[head[source]]] == 0:
+    head, end = index.head, index.source_starts[source + 1]
+    while head[source] < end and poured.unplaced[index.groups_of_source[head[source]]] == 0:
         head[source] += 1
     at = max(at, head[source])
-    while at < end and fitting(poured, index.items[at], worker) == 0:
+    while at < end and fitting_count(poured, index.groups_of_source[at], worker) == 0:
         at += 1
     return at
 
 
 @kernel
-def _first_anywhere(poured: Pour, index: Index, worker: int) -> int:
+def _first_fitting_overall(poured: OfflineFill, index: GroupIndex, worker: int) -> int:
     """Return the position in `order` of the first group that the worker can take, or the end."""
     head, end = index.head, len(index.order)
-    while head[-1] < end and poured.left[index.order[head[-1]]] == 0:
+    while head[-1] < end and poured.unplaced[index.order[head[-1]]] == 0:
         head[-1] += 1
-    at = max(index.anywhere[worker], head[-1])
-    while at < end and fitting(poured, index.order[at], worker) == 0:
+    at = max(index.position[worker], head[-1])
+    while at < end and fitting_count(poured, index.order[at], worker) == 0:
         at += 1
-    index.anywhere[worker] = at
+    index.position[worker] = at
     return int(at)
 
 
 @kernel
-def _receive(
-    poured: Pour,
-    index: Index,
+def _add_received_source(
+    poured: OfflineFill,
+    index: GroupIndex,
     shared: list[tuple[float, int, int]],
     single: list[tuple[float, int, int, int, int]],
     source: int,
     worker: int,
 ) -> None:
     """Note which groups became cheaper for a worker that has just received a source."""
-    groups, end = poured.groups, index.start[source + 1]
-    if poured.room[worker] < poured.least:
+    groups, end = poured.groups, index.source_starts[source + 1]
+    if poured.free_capacity[worker] < poured.min_query_load:
         return
     at = _first_fitting(poured, index, source, 0, worker)
     if at < end:
-        item = index.items[at]
-        cost = poured.cost[item] - poured.rates[source]
+        item = index.groups_of_source[at]
+        cost = poured.group_traffic[item] - poured.rates[source]
         heapq.heappush(single, (cost, -groups.size[item], item, at, source))
     for other in range(index.head[source], end):
-        item = index.items[other]
-        if poured.left[item] == 0 or groups.starts[item + 1] - groups.starts[item] < 2:
+        item = index.groups_of_source[other]
+        if (
+            poured.unplaced[item] == 0
+            or groups.source_starts[item + 1] - groups.source_starts[item] < 2
+        ):
             continue
         hosted = 0
-        for slot in range(groups.starts[item], groups.starts[item + 1]):
-            hosted += holds(poured.hosts, groups.sources[slot], worker)
+        for slot in range(groups.source_starts[item], groups.source_starts[item + 1]):
+            hosted += is_hosted(poured.hosts, groups.sources[slot], worker)
         if hosted > 1:
-            heapq.heappush(shared, (missing(poured, item, worker), -groups.size[item], item))
+            heapq.heappush(shared, (added_traffic(poured, item, worker), -groups.size[item], item))
 
 
 @kernel
-def _lesser(one: tuple[float, int, int], other: tuple[float, int, int]) -> tuple[float, int, int]:
+def _min_entry(
+    one: tuple[float, int, int], other: tuple[float, int, int]
+) -> tuple[float, int, int]:
     return one if one < other else other
 
 
 @kernel
-def _cheapest(
-    poured: Pour,
-    index: Index,
+def _cheapest_group(
+    poured: OfflineFill,
+    index: GroupIndex,
     shared: list[tuple[float, int, int]],
     single: list[tuple[float, int, int, int, int]],
     worker: int,
@@ -221,21 +228,21 @@ def _cheapest(
     """Return what the worker's cheapest group adds, and that group, or -1."""
     groups = poured.groups
     best = (np.inf, 0, -1)
-    while len(shared) > 0 and fitting(poured, shared[0][2], worker) == 0:
+    while len(shared) > 0 and fitting_count(poured, shared[0][2], worker) == 0:
         heapq.heappop(shared)
     if len(shared) > 0:
         best = shared[0]
-    while len(single) > 0 and fitting(poured, single[0][2], worker) == 0:
+    while len(single) > 0 and fitting_count(poured, single[0][2], worker) == 0:
         _, _, _, at, source = heapq.heappop(single)
         at = _first_fitting(poured, index, source, at, worker)
-        if at < index.start[source + 1]:
-            item = index.items[at]
-            cost = poured.cost[item] - poured.rates[source]
+        if at < index.source_starts[source + 1]:
+            item = index.groups_of_source[at]
+            cost = poured.group_traffic[item] - poured.rates[source]
             heapq.heappush(single, (cost, -groups.size[item], item, at, source))
     if len(single) > 0:
-        best = _lesser(best, (single[0][0], single[0][1], single[0][2]))
-    at = _first_anywhere(poured, index, worker)
+        best = _min_entry(best, (single[0][0], single[0][1], single[0][2]))
+    at = _first_fitting_overall(poured, index, worker)
     if at < len(index.order):
         item = index.order[at]
-        best = _lesser(best, (poured.cost[item], -groups.size[item], item))
+        best = _min_entry(best, (poured.group_traffic[item], -groups.size[item], item))
     return best[0], best[2]

@@ -18,10 +18,10 @@ def windowed_state(sizes: Sequence[Floats], window: int) -> Floats:
     return total
 
 
-def imbalance(loads: Floats) -> float:
+def max_relative_deviation(loads: Floats) -> float:
     """Return the largest theta(d) = |L(d) - mean| / mean; 0 when nothing runs.
 
-    >>> imbalance(np.array([16.0, 4.0]))
+    >>> max_relative_deviation(np.array([16.0, 4.0]))
     0.6
     """
     mean = float(loads.mean())

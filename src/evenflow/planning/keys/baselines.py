@@ -7,8 +7,8 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import bound, close
-from evenflow.planning.keys.config import KeyConfig, KeyPlan
+from evenflow.planning.keys.balance_goal import balance_goal, finish_plan
+from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 
 def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
@@ -21,22 +21,22 @@ def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPl
     able = np.flatnonzero(~stays)
     there = keys.loads() - np.bincount(owner[able], keys.cost[able], keys.workers)
     order = np.argsort(-keys.cost[able], kind="stable")
-    owner[able] = _least_load(keys.cost[able], order, there)
-    return close(keys, config, owner, bound(keys, config))
+    owner[able] = _lpt(keys.cost[able], order, there)
+    return finish_plan(keys, config, owner, balance_goal(keys, config))
 
 
 def hash_only(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Send every key where the hash says: no table at all."""
     owner = np.where(keys.fixed, keys.owner, keys.home)
-    return close(keys, config, owner, bound(keys, config))
+    return finish_plan(keys, config, owner, balance_goal(keys, config))
 
 
-def ideal(keys: KeyLoads) -> Floats:
+def shuffled_loads(keys: KeyLoads) -> Floats:
     """Return the loads of a shuffle that ignores keys: the limit that no keyed plan can beat."""
     return np.full(keys.workers, float(keys.cost.sum()) / keys.workers)
 
 
-def least_load_plain(cost: Floats, workers: int) -> Workers:
+def lpt_plain(cost: Floats, workers: int) -> Workers:
     """The plain fit by hand: the kernel's oracle."""
     load, owner = [0.0] * workers, np.empty(len(cost), dtype=np.int32)
     for key in sorted(range(len(cost)), key=lambda key: (-cost[key], key)):
@@ -47,7 +47,7 @@ def least_load_plain(cost: Floats, workers: int) -> Workers:
 
 
 @kernel
-def _least_load(cost: Floats, order: Indices, loads: Floats) -> Workers:
+def _lpt(cost: Floats, order: Indices, loads: Floats) -> Workers:
     owner = np.empty(len(cost), dtype=np.int32)
     heap = [(loads[worker], worker) for worker in range(len(loads))]
     heapq.heapify(heap)

@@ -12,50 +12,50 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.bound import Bound
-from evenflow.planning.keys.knapsack import CORE, least_cover
-from evenflow.planning.keys.llfd import members
-from evenflow.planning.keys.phases import smallest_state_first
+from evenflow.planning.keys.balance_goal import BalanceGoal
+from evenflow.planning.keys.knapsack import CORE_KEYS, least_cover
+from evenflow.planning.keys.llfd import movable_keys_by_worker
+from evenflow.planning.keys.phases import table_keys_by_state
 
-ROUNDS = 64  # new covers for keys that found no room
-BUCKETS = 1 << 14  # of load per price: 8 for each power of two that a double can hold
+MAX_ROUNDS = 64  # new covers for keys that found no room
+WORTH_BUCKETS = 1 << 14  # of load per price: 8 for each power of two that a double can hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Offer:
+class KeyMoves:
     """Keys that would move, their workers, and what that costs."""
 
     price: float
     keys: Indices
-    targets: Workers
-    state: float
-    entries: int
-    fullest: float
+    target_workers: Workers
+    moved_state: float
+    table_size: int
+    max_load: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Market:
+class KeyMoveFinder:
     """A key planning problem, laid out for offers at many prices."""
 
-    problem: KeyLoads
+    keys: KeyLoads
     max_table: int
-    load: Floats
-    listed: Indices  # keys of the table in force, smallest state first
-    grouped: Indices  # movable keys by worker
-    starts: Indices
-    cost: Floats  # of the grouped keys, side by side
-    state: Floats
-    scratch: Workers  # the owners; an offer writes to it and puts it back
+    worker_loads: Floats
+    table_keys: Indices  # keys of the table in force, smallest state first
+    keys_by_worker: Indices  # movable keys by worker
+    worker_starts: Indices
+    grouped_cost: Floats  # of the grouped keys, side by side
+    grouped_state: Floats
+    owner_scratch: Workers  # the owners; an offer writes to it and puts it back
 
     @classmethod
-    def of(cls, keys: KeyLoads, aim: Bound, max_table: int) -> "Market":
+    def of(cls, keys: KeyLoads, aim: BalanceGoal, max_table: int) -> "KeyMoveFinder":
         """Lay out a problem."""
-        grouped, starts = members(keys.owner, aim.fixed, keys.workers)
+        grouped, starts = movable_keys_by_worker(keys.owner, aim.fixed_keys, keys.workers)
         return cls(
             keys,
             max_table,
             keys.loads(),
-            smallest_state_first(keys, aim),
+            table_keys_by_state(keys, aim),
             grouped,
             starts,
             keys.cost[grouped],
@@ -66,76 +66,78 @@ class Market:
     @property
     def mean_state(self) -> float:
         """What prices are measured in: the mean state of a key that can move."""
-        return (float(self.state.mean()) if len(self.state) else 0.0) or 1.0
+        return (float(self.grouped_state.mean()) if len(self.grouped_state) else 0.0) or 1.0
 
     @property
     def total_state(self) -> float:
         """A price at which no entry is ever worth it."""
-        return float(self.state.sum())
+        return float(self.grouped_state.sum())
 
-    def offer(self, price: float, limit: float) -> Offer:
+    def find_moves(self, price: float, limit: float) -> KeyMoves:
         """Relieve every worker above the limit at the least state plus price of entries."""
-        keys = self.problem
-        moved, targets = _offer(
+        keys = self.keys
+        moved, targets = _find_moves(
             keys.cost,
             keys.state,
             keys.home,
-            self.scratch,
-            self.load,
+            self.owner_scratch,
+            self.worker_loads,
             limit,
             price,
-            self.listed,
-            self.grouped,
-            self.starts,
-            self.cost,
-            self.state,
+            self.table_keys,
+            self.keys_by_worker,
+            self.worker_starts,
+            self.grouped_cost,
+            self.grouped_state,
         )
-        return self._settle(price, moved, targets, limit)
+        return self._revert_unneeded(price, moved, targets, limit)
 
-    def undo(self, owner: Workers, limit: float) -> Offer:
+    def moves_to(self, owner: Workers, limit: float) -> KeyMoves:
         """Turn another planner's owners into an offer, less what can stay after all."""
-        moved = np.flatnonzero(owner != self.problem.owner)
-        return self._settle(0.0, moved, owner[moved], limit)
+        moved = np.flatnonzero(owner != self.keys.owner)
+        return self._revert_unneeded(0.0, moved, owner[moved], limit)
 
-    def _settle(self, price: float, moved: Indices, targets: Workers, limit: float) -> Offer:
+    def _revert_unneeded(
+        self, price: float, moved: Indices, targets: Workers, limit: float
+    ) -> KeyMoves:
         """Send back what fits where it came from, then add up."""
-        keys = self.problem
-        moved, targets, fullest, entries = _undo(
+        keys = self.keys
+        moved, targets, fullest, entries = _revert_moves(
             keys.cost,
             keys.state,
             keys.home,
             keys.owner,
-            self.load,
+            self.worker_loads,
             limit,
             moved,
             targets,
             int(np.count_nonzero(keys.owner != keys.home)),
             self.max_table,
         )
-        return Offer(price, moved, targets, float(keys.state[moved].sum()), entries, fullest)
+        return KeyMoves(price, moved, targets, float(keys.state[moved].sum()), entries, fullest)
 
-    def fits(self, offer: Offer) -> bool:
+    def fits_table(self, offer: KeyMoves) -> bool:
         """Tell whether an offer keeps the table bound."""
-        return offer.entries <= self.max_table
+        return offer.table_size <= self.max_table
 
-    def kept(self, offer: Offer, limit: float) -> bool:
+    def is_feasible(self, offer: KeyMoves, limit: float) -> bool:
         """Tell whether an offer keeps both bounds."""
-        return self.fits(offer) and offer.fullest <= limit
+        return self.fits_table(offer) and offer.max_load <= limit
 
-    def rank(self, offer: Offer, limit: float) -> tuple[int, float, float]:
+    def rank(self, offer: KeyMoves, limit: float) -> tuple[int, float, float]:
         """Order offers: table bound, then limit, then least state."""
-        over_table = max(offer.entries - self.max_table, 0)
-        return (over_table, max(offer.fullest - limit, 0.0), offer.state)
+        over_table = max(offer.table_size - self.max_table, 0)
+        return (over_table, max(offer.max_load - limit, 0.0), offer.moved_state)
 
-    def owners(self, offer: Offer) -> Workers:
+    def owners(self, offer: KeyMoves) -> Workers:
         """Return the owner of every key once the offer is taken."""
-        owner = self.problem.owner.copy()
-        owner[offer.keys] = offer.targets
+        owner = self.keys.owner.copy()
+        owner[offer.keys] = offer.target_workers
         return owner
 
 
 @kernel
-def _offer(
+def _find_moves(
     cost: Floats,
     state: Floats,
     home: Workers,
@@ -165,7 +167,7 @@ def _offer(
             load[home[key]] += cost[key]
 
     homeless = {np.int64(-1)}  # keys for which there was no room
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         if load.max() <= limit:
             break
         going = np.empty(0, dtype=np.int64)
@@ -173,7 +175,7 @@ def _offer(
         for worker in range(len(load)):
             if load[worker] > limit:
                 group = slice(starts[worker], starts[worker + 1])
-                picked = _pick(
+                picked = _cheapest_cover(
                     home, owner, load, limit, price, worker, room, homeless,
                     grouped[group], group_cost[group], group_state[group],
                 )  # fmt: skip
@@ -200,7 +202,7 @@ def _offer(
 
 
 @kernel
-def _pick(
+def _cheapest_cover(
     home: Workers,
     owner: Workers,
     load: Floats,
@@ -221,7 +223,7 @@ def _pick(
     """
     count = len(group)
     worth, prices = np.zeros(count), np.empty(count)
-    bucket_load, bucket_keys = np.zeros(BUCKETS), np.zeros(BUCKETS, dtype=np.int64)
+    bucket_load, bucket_keys = np.zeros(WORTH_BUCKETS), np.zeros(WORTH_BUCKETS, dtype=np.int64)
     for at in range(count):
         key = group[at]
         prices[at] = state[at] + price
@@ -236,8 +238,8 @@ def _pick(
         bucket_load[buckets[at]] += cost[at]
         bucket_keys[buckets[at]] += 1
     need = load[worker] - limit
-    covered, beyond, lowest = 0.0, 0, BUCKETS
-    while lowest > 1 and (covered < need or beyond < CORE + len(homeless)):
+    covered, beyond, lowest = 0.0, 0, WORTH_BUCKETS
+    while lowest > 1 and (covered < need or beyond < CORE_KEYS + len(homeless)):
         lowest -= 1
         if covered >= need:
             beyond += bucket_keys[lowest]
@@ -250,7 +252,7 @@ def _pick(
 
 
 @kernel
-def _undo(
+def _revert_moves(
     cost: Floats,
     state: Floats,
     home: Workers,

@@ -11,7 +11,7 @@ from evenflow.model.arrays import Bools, Floats, Indices, Workers
 
 
 @kernel
-def listed(placement: Workers, workers: int) -> tuple[Indices, Indices]:
+def worker_lists(placement: Workers, workers: int) -> tuple[Indices, Indices]:
     """Return heads and follows of a placement."""
     heads = np.full(workers, -1)
     follows = np.full(len(placement), -1)
@@ -22,7 +22,9 @@ def listed(placement: Workers, workers: int) -> tuple[Indices, Indices]:
 
 
 @kernel
-def taken(heads: Indices, follows: Indices, first: int, second: int) -> tuple[Indices, Indices]:
+def operators_of_pair(
+    heads: Indices, follows: Indices, first: int, second: int
+) -> tuple[Indices, Indices]:
     """Return the operators of two workers in ascending order, and the side each is on.
 
     Side 0 is the lower worker, so that ties between the two go to it.
@@ -48,7 +50,7 @@ def taken(heads: Indices, follows: Indices, first: int, second: int) -> tuple[In
 
 
 @kernel
-def pair_of(
+def gather_rows(
     operators: Indices, deviations: Floats, load: Floats, movable: Bools
 ) -> tuple[Floats, Floats, Bools]:
     """Return the rows of some operators, side by side."""
@@ -64,7 +66,7 @@ def pair_of(
 
 
 @kernel
-def put(
+def write_pair(
     heads: Indices,
     follows: Indices,
     placement: Workers,

@@ -8,18 +8,18 @@ from evenflow.jit import kernel
 from evenflow.model import Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries.offline import rooms
+from evenflow.planning.queries.offline import worker_capacities
 from evenflow.planning.queries.problem import (
     NOWHERE,
     ROUNDING,
     Placement,
-    Problem,
+    PlacementProblem,
     relaxed_bound,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class PlacementMetrics:
     """The figures of a placement.
 
     traffic             sum of f(Q_j): every source counted once for each worker it flows to
@@ -37,7 +37,7 @@ class Assessment:
     verdicts: tuple[Verdict, ...]
 
 
-def worker_loads(subscriptions: Subscriptions, workers: Workers, count: int) -> Floats:
+def loads_by_worker(subscriptions: Subscriptions, workers: Workers, count: int) -> Floats:
     """Return the load of each of `count` workers; queries that run nowhere count nowhere."""
     placed = workers != NOWHERE
     loads: Floats = np.bincount(
@@ -46,15 +46,15 @@ def worker_loads(subscriptions: Subscriptions, workers: Workers, count: int) -> 
     return loads
 
 
-def traffic(subscriptions: Subscriptions, workers: Workers, count: int) -> float:
+def total_traffic(subscriptions: Subscriptions, workers: Workers, count: int) -> float:
     """Return the sum of f(Q_j) over `count` workers, from scratch."""
     order = np.argsort(subscriptions.sources, kind="stable")
     queries = subscriptions.query_of_subscription()[order]
     start = np.concatenate(([0], np.cumsum(subscriptions.degrees()))).astype(np.int64)
-    return _traffic(start, queries, subscriptions.rates, workers, count)
+    return _total_traffic(start, queries, subscriptions.rates, workers, count)
 
 
-def traffic_plain(subscriptions: Subscriptions, workers: Workers) -> float:
+def total_traffic_plain(subscriptions: Subscriptions, workers: Workers) -> float:
     """Return the traffic from the definition: the kernel's oracle."""
     flows = {
         (int(workers[query]), int(source))
@@ -66,7 +66,7 @@ def traffic_plain(subscriptions: Subscriptions, workers: Workers) -> float:
 
 
 @kernel
-def _traffic(
+def _total_traffic(
     start: Indices, queries: Indices, rates: Floats, workers: Workers, count: int
 ) -> float:
     last_seen = np.full(count, -1, dtype=np.int64)
@@ -80,7 +80,7 @@ def _traffic(
     return total
 
 
-def lower_bound(problem: Problem, room: Floats) -> float:
+def traffic_lower_bound(problem: PlacementProblem, room: Floats) -> float:
     """Return a traffic that no placement with at most `room` on each worker can undercut.
 
     The queries of a source need at least as many workers as it takes of the roomiest ones to
@@ -97,30 +97,32 @@ def lower_bound(problem: Problem, room: Floats) -> float:
     return float((subscriptions.rates * copies)[load > 0].sum())
 
 
-def assess(problem: Problem, placement: Placement, *, online: bool) -> Assessment:
+def measure_placement(
+    problem: PlacementProblem, placement: Placement, *, online: bool
+) -> PlacementMetrics:
     """Measure a placement against equation 4's bound (online) or equation 1's (offline)."""
     subscriptions, fleet = problem.subscriptions, problem.fleet
     total, shares = float(subscriptions.loads.sum()), fleet.shares
-    room = rooms(problem)
+    room = worker_capacities(problem)
     if online:
         room = relaxed_bound(total, len(subscriptions), fleet) * shares
-    loads = worker_loads(subscriptions, placement.workers, len(fleet))
-    cost = traffic(subscriptions, placement.workers, len(fleet))
+    loads = loads_by_worker(subscriptions, placement.workers, len(fleet))
+    cost = total_traffic(subscriptions, placement.workers, len(fleet))
     read = float(subscriptions.rates[subscriptions.degrees() > 0].sum())
     taking = shares > 0
     even = shares[taking] * total
-    verdicts = (*placement.verdicts, *_over_loaded(loads, room, total))
-    return Assessment(
+    verdicts = (*placement.verdicts, *_overload_verdicts(loads, room, total))
+    return PlacementMetrics(
         traffic=cost,
         replication_factor=cost / read,
-        lower_bound=lower_bound(problem, np.maximum(room, loads)),
+        lower_bound=traffic_lower_bound(problem, np.maximum(room, loads)),
         max_over_mean_load=float((loads[taking] / even).max()),
         feasible=bool((loads <= room * (1 + ROUNDING)).all()),
         verdicts=verdicts,
     )
 
 
-def _over_loaded(loads: Floats, room: Floats, total: float) -> tuple[Verdict, ...]:
+def _overload_verdicts(loads: Floats, room: Floats, total: float) -> tuple[Verdict, ...]:
     excess = loads - room * (1 + ROUNDING)
     worst = int(np.argmax(excess))
     if excess[worst] <= 0:

@@ -12,8 +12,8 @@ import numpy as np
 
 from evenflow.model.arrays import Floats, Workers
 
-CONSTANT = 1e-9  # of the mean: a deviation below it is rounding
-NEGLIGIBLE = 1e-12  # of the other variance
+CONSTANT_TOLERANCE = 1e-9  # of the mean: a deviation below it is rounding
+VARIANCE_TOLERANCE = 1e-12  # of the other variance
 
 
 def centred(samples: Floats) -> Floats:
@@ -24,12 +24,14 @@ def centred(samples: Floats) -> Floats:
     """
     means = samples.mean(axis=1, keepdims=True)
     deviations: Floats = samples - means
-    constant = np.abs(deviations).max(axis=1, initial=0.0) <= CONSTANT * np.abs(means[:, 0])
+    constant = np.abs(deviations).max(axis=1, initial=0.0) <= CONSTANT_TOLERANCE * np.abs(
+        means[:, 0]
+    )
     deviations[constant] = 0.0
     return deviations
 
 
-def variance(samples: Floats) -> Floats:
+def series_variance(samples: Floats) -> Floats:
     """Return var S of each row."""
     result: Floats = (centred(samples) ** 2).mean(axis=1)
     return result
@@ -40,12 +42,12 @@ def covariance(first: Floats, second: Floats) -> float:
     return float((first * second).mean() - first.mean() * second.mean())
 
 
-def correlation(first: Floats, second: Floats) -> float:
+def series_correlation(first: Floats, second: Floats) -> float:
     """Return the correlation coefficient of two series, 0 where one is constant.
 
-    >>> round(correlation(np.array([1.0, 2.0]), np.array([5.0, 3.0])), 9)
+    >>> round(series_correlation(np.array([1.0, 2.0]), np.array([5.0, 3.0])), 9)
     -1.0
-    >>> correlation(np.array([1.0, 2.0]), np.array([5.0, 5.0]))
+    >>> series_correlation(np.array([1.0, 2.0]), np.array([5.0, 5.0]))
     0.0
     """
     one, two = centred(np.stack([first, second]))
@@ -55,7 +57,7 @@ def correlation(first: Floats, second: Floats) -> float:
 def centred_correlation(one: Floats, two: Floats) -> float:
     """Return the correlation coefficient of two series whose means are already taken off."""
     squares = float(one @ one), float(two @ two)
-    if min(squares) <= NEGLIGIBLE * max(squares):
+    if min(squares) <= VARIANCE_TOLERANCE * max(squares):
         return 0.0
     ratio = float(one @ two) / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
     return float(min(max(ratio, -1.0), 1.0))
@@ -72,7 +74,7 @@ def divergent_level(series: Floats) -> Floats:
     """Return mean load plus its deviation: above its capacity a worker is likely to be
     overloaded now and then.
     """
-    level: Floats = series.mean(axis=1) + np.sqrt(variance(series))
+    level: Floats = series.mean(axis=1) + np.sqrt(series_variance(series))
     return level
 
 
@@ -82,7 +84,7 @@ def correlations(series: Floats) -> Floats:
     gram = deviations @ deviations.T
     squares = np.diag(gram)
     low, high = np.minimum.outer(squares, squares), np.maximum.outer(squares, squares)
-    defined = low > NEGLIGIBLE * high
+    defined = low > VARIANCE_TOLERANCE * high
     scale = np.sqrt(squares)
     ratio: Floats = np.divide(
         gram, np.multiply.outer(scale, scale), out=np.zeros_like(gram), where=defined
@@ -98,10 +100,10 @@ def mean_correlation(series: Floats) -> float:
     return float(correlations(series)[np.triu_indices(workers, 1)].mean())
 
 
-def least_deviation(samples: Floats, workers: int) -> float:
+def std_lower_bound(samples: Floats, workers: int) -> float:
     """Return Theorem 1's bound: no even plan has a lower mean deviation than that of X/n.
 
-    >>> least_deviation(np.array([[1.0, 3.0], [1.0, 3.0]]), 2)
+    >>> std_lower_bound(np.array([[1.0, 3.0], [1.0, 3.0]]), 2)
     1.0
     """
-    return float(np.sqrt(variance(samples.sum(axis=0, keepdims=True))[0]) / workers)
+    return float(np.sqrt(series_variance(samples.sum(axis=0, keepdims=True))[0]) / workers)

@@ -6,18 +6,18 @@ import numpy as np
 
 from evenflow.model import Verdict
 from evenflow.model.arrays import Workers
-from evenflow.planning.operators.snapshot import OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.statistics import (
+from evenflow.planning.operators.load_statistics import (
     divergent_level,
-    least_deviation,
     mean_correlation,
-    variance,
+    series_variance,
+    std_lower_bound,
     worker_series,
 )
+from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class OperatorPlanMetrics:
     """The measures of borealis-load-distribution for one plan.
 
     `lower_bound_std` is Theorem 1's; `imbalance` the largest |L - mean| / mean over workers.
@@ -33,17 +33,17 @@ class Quality:
     moved_load: float
 
 
-def quality(snapshot: OperatorSnapshot, placement: Workers) -> Quality:
+def measure_operator_plan(snapshot: OperatorSnapshot, placement: Workers) -> OperatorPlanMetrics:
     """Measure a plan for a snapshot."""
     series = worker_series(snapshot.samples, placement, snapshot.workers)
-    variances = variance(series)
+    variances = series_variance(series)
     loads = series.mean(axis=1)
     mean = float(loads.mean())
     moved = ~snapshot.is_new & (placement != snapshot.placement)
-    return Quality(
+    return OperatorPlanMetrics(
         mean_variance=float(variances.mean()),
         mean_std=float(np.sqrt(variances).mean()),
-        lower_bound_std=least_deviation(snapshot.samples, snapshot.workers),
+        lower_bound_std=std_lower_bound(snapshot.samples, snapshot.workers),
         mean_correlation=mean_correlation(series),
         imbalance=float(np.abs(loads - mean).max() / mean) if mean else 0.0,
         moved_operators=int(moved.sum()),
@@ -51,7 +51,7 @@ def quality(snapshot: OperatorSnapshot, placement: Workers) -> Quality:
     )
 
 
-def limits(
+def capacity_verdicts(
     snapshot: OperatorSnapshot, placement: Workers, config: OperatorConfig
 ) -> tuple[Verdict, ...]:
     """Name what the plan cannot give: room for an operator, for the total, for the bursts."""
@@ -91,7 +91,7 @@ def limits(
                 f"{len(bursting)} of {snapshot.workers} workers have mean load plus deviation "
                 f"above {capacity:.4g}, worker {worst} the most with {levels[worst]:.4g}: "
                 "expect queues now and then",
-                mean + least_deviation(snapshot.samples, snapshot.workers),
+                mean + std_lower_bound(snapshot.samples, snapshot.workers),
             )
         )
     return tuple(found)

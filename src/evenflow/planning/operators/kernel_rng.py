@@ -12,13 +12,13 @@ from evenflow.model.arrays import Hashes
 _MULTIPLIER = np.uint64(2685821657736338717)
 
 
-def lot(rng: np.random.Generator) -> Hashes:
+def seed_state(rng: np.random.Generator) -> Hashes:
     """Return a state drawn from a generator; never zero, where xorshift would stay for ever."""
     return rng.integers(1, 2**63, size=1, dtype=np.uint64)
 
 
 @kernel
-def drawn(state: Hashes) -> np.uint64:
+def next_bits(state: Hashes) -> np.uint64:
     """Draw 64 bits."""
     word: np.uint64 = state[0]
     word ^= word >> np.uint64(12)
@@ -29,13 +29,13 @@ def drawn(state: Hashes) -> np.uint64:
 
 
 @kernel
-def below(state: Hashes, bound: int) -> int:
+def random_below(state: Hashes, bound: int) -> int:
     """Draw an integer in 0..bound-1 (bound below 2^32)."""
-    word = ((drawn(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)
+    word = ((next_bits(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)
     return int(np.int64(word))
 
 
 @kernel
-def fraction(state: Hashes) -> float:
+def random_unit(state: Hashes) -> float:
     """Draw a number in [0, 1)."""
-    return np.float64(drawn(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return np.float64(next_bits(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)

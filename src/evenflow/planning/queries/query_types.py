@@ -61,31 +61,31 @@ def _query_types(starts: Indices, sources: Workers) -> Indices:
     return kinds
 
 
-class Groups(NamedTuple):
+class QueryGroups(NamedTuple):
     """Queries that are the same to a planner: same sources, same load, same label.
 
-    starts, sources  the source set of each group
+    source_starts, sources  the source set of each group
     load             load of one query of the group
     size             queries in the group
     label            what else the queries share (their worker), or -1
-    first, members   the queries of group g are members[first[g]:first[g + 1]], by arrival
+    member_starts, members   the queries of group g are members[first[g]:first[g + 1]], by arrival
     """
 
-    starts: Indices
+    source_starts: Indices
     sources: Indices
     load: Floats
     size: Indices
     label: Workers
-    first: Indices
+    member_starts: Indices
     members: Indices
 
 
-def group(
+def group_queries(
     subscriptions: Subscriptions,
     queries: Indices,
     label: Workers | None = None,
     most_load: float = np.inf,
-) -> Groups:
+) -> QueryGroups:
     """Group the given queries, in order of first appearance, in pieces of at most `most_load`.
 
     A piece always holds at least one query.
@@ -112,7 +112,7 @@ def group(
     members = queries[order[np.repeat(begins[ranked], sizes[ranked]) + within]]
     heads = members[first[:-1]]
     sets = subscriptions.take(heads)
-    return Groups(
+    return QueryGroups(
         sets.starts,
         sets.sources.astype(np.int64),
         sets.loads,

@@ -14,29 +14,29 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Hashes, Indices, Workers
 
 
-class Hosts(NamedTuple):
+class SourceHosts(NamedTuple):
     """Slots of each item (a source, or a query type): workers, and how many queries hold it there.
 
     The first `used[item]` slots from `start[item]` are in use, in no order. `row[item]` is where
     the item's bits begin, or -1.
     """
 
-    start: Indices
-    used: Indices
+    first_entry: Indices
+    entry_count: Indices
     worker: Workers
-    held: Workers
-    row: Indices
+    query_count: Workers
+    bit_row: Indices
     bits: Hashes
 
 
-def no_hosts(degrees: Indices, workers: int) -> Hosts:
+def empty_hosts(degrees: Indices, workers: int) -> SourceHosts:
     """Lay out empty slots for items that at most `degrees` queries hold."""
     start = np.concatenate(([0], np.cumsum(np.minimum(degrees, workers)))).astype(np.int64)
     slots = int(start[-1])
     words = (workers + 63) // 64
     with_row = degrees * 2 >= words
     row = np.where(with_row, (np.cumsum(with_row) - 1) * words, -1).astype(np.int64)
-    return Hosts(
+    return SourceHosts(
         start,
         np.zeros(len(degrees), dtype=np.int64),
         np.zeros(slots, dtype=np.int32),
@@ -47,56 +47,56 @@ def no_hosts(degrees: Indices, workers: int) -> Hosts:
 
 
 @kernel
-def holds(hosts: Hosts, item: int, worker: int) -> bool:
+def is_hosted(hosts: SourceHosts, item: int, worker: int) -> bool:
     """Tell whether the item is on the worker."""
-    row = hosts.row[item]
+    row = hosts.bit_row[item]
     if row >= 0:
         word = hosts.bits[row + (worker >> 6)]
         return bool((word >> np.uint64(worker & 63)) & np.uint64(1))
-    return slot_of(hosts, item, worker) >= 0
+    return entry_of(hosts, item, worker) >= 0
 
 
 @kernel
-def slot_of(hosts: Hosts, item: int, worker: int) -> int:
+def entry_of(hosts: SourceHosts, item: int, worker: int) -> int:
     """Return the slot of an item on a worker, or -1."""
-    begin = hosts.start[item]
-    for slot in range(begin, begin + hosts.used[item]):
+    begin = hosts.first_entry[item]
+    for slot in range(begin, begin + hosts.entry_count[item]):
         if hosts.worker[slot] == worker:
             return slot
     return -1
 
 
 @kernel
-def _flip(hosts: Hosts, item: int, worker: int) -> None:
-    row = hosts.row[item]
+def _flip_bit(hosts: SourceHosts, item: int, worker: int) -> None:
+    row = hosts.bit_row[item]
     if row >= 0:
         hosts.bits[row + (worker >> 6)] ^= np.uint64(1) << np.uint64(worker & 63)
 
 
 @kernel
-def hold(hosts: Hosts, item: int, worker: int, count: int) -> bool:
+def add_host(hosts: SourceHosts, item: int, worker: int, count: int) -> bool:
     """Count more queries that hold the item on the worker; True if they are the first."""
-    if holds(hosts, item, worker):
-        hosts.held[slot_of(hosts, item, worker)] += count
+    if is_hosted(hosts, item, worker):
+        hosts.query_count[entry_of(hosts, item, worker)] += count
         return False
-    slot = hosts.start[item] + hosts.used[item]
-    hosts.used[item] += 1
+    slot = hosts.first_entry[item] + hosts.entry_count[item]
+    hosts.entry_count[item] += 1
     hosts.worker[slot] = worker
-    hosts.held[slot] = count
-    _flip(hosts, item, worker)
+    hosts.query_count[slot] = count
+    _flip_bit(hosts, item, worker)
     return True
 
 
 @kernel
-def release(hosts: Hosts, item: int, worker: int, count: int) -> bool:
+def remove_host(hosts: SourceHosts, item: int, worker: int, count: int) -> bool:
     """Count queries off; True if they were the last and the item leaves the worker."""
-    slot = slot_of(hosts, item, worker)
-    hosts.held[slot] -= count
-    if hosts.held[slot] > 0:
+    slot = entry_of(hosts, item, worker)
+    hosts.query_count[slot] -= count
+    if hosts.query_count[slot] > 0:
         return False
-    hosts.used[item] -= 1
-    last = hosts.start[item] + hosts.used[item]
+    hosts.entry_count[item] -= 1
+    last = hosts.first_entry[item] + hosts.entry_count[item]
     hosts.worker[slot] = hosts.worker[last]
-    hosts.held[slot] = hosts.held[last]
-    _flip(hosts, item, worker)
+    hosts.query_count[slot] = hosts.query_count[last]
+    _flip_bit(hosts, item, worker)
     return True

@@ -18,19 +18,19 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import Floats
 
-NEGLIGIBLE = 1e-12
-TIE = 1e-9
+VARIANCE_TOLERANCE = 1e-12
+TIE_TOLERANCE = 1e-9
 
 
 @kernel
-def add(total: Floats, row: Floats, times: float) -> None:
+def add_scaled(total: Floats, row: Floats, times: float) -> None:
     """Add a row to a total; spelled out, since array expressions take long to compile."""
     for t in range(len(total)):
         total[t] += times * row[t]
 
 
 @kernel
-def square(row: Floats) -> float:
+def sum_of_squares(row: Floats) -> float:
     """Return the sum of squares of a row."""
     result = 0.0
     for t in range(len(row)):
@@ -39,22 +39,22 @@ def square(row: Floats) -> float:
 
 
 @kernel
-def coefficient(dot: float, one: float, two: float) -> float:
+def correlation_coefficient(dot: float, one: float, two: float) -> float:
     """Return a correlation from a dot product and two sums of squares; 0 beside a constant."""
-    if min(one, two) <= NEGLIGIBLE * max(one, two):
+    if min(one, two) <= VARIANCE_TOLERANCE * max(one, two):
         return 0.0
     return float(min(max(dot / (np.sqrt(one) * np.sqrt(two)), -1.0), 1.0))
 
 
 @kernel
-def rho_with(deviation: Floats, total: Floats) -> float:
+def correlation_with(deviation: Floats, total: Floats) -> float:
     """Return rho(o, N) of an operator that is not on N."""
     dot, one, two = 0.0, 0.0, 0.0
     for t in range(len(total)):
         dot += deviation[t] * total[t]
         one += deviation[t] * deviation[t]
         two += total[t] * total[t]
-    return coefficient(dot, one, two)
+    return correlation_coefficient(dot, one, two)
 
 
 @kernel
@@ -68,7 +68,9 @@ def pair_score(deviation: Floats, here: Floats, there: Floats) -> float:
         one += deviation[t] * deviation[t]
         two += rest * rest
         three += there[t] * there[t]
-    return (coefficient(dot_here, one, two) - coefficient(dot_there, one, three)) / 2
+    return (
+        correlation_coefficient(dot_here, one, two) - correlation_coefficient(dot_there, one, three)
+    ) / 2
 
 
 def first_best(scores: Floats) -> int:
@@ -77,4 +79,4 @@ def first_best(scores: Floats) -> int:
     >>> first_best(np.array([0.3, 0.5, 0.5 + 1e-12]))
     1
     """
-    return int(np.flatnonzero(scores >= scores.max() - TIE)[0])
+    return int(np.flatnonzero(scores >= scores.max() - TIE_TOLERANCE)[0])
