@@ -30,13 +30,13 @@ from benchmarks.processes import cpu_seconds
 from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing, Flow
-from evenflow.history import History
-from evenflow.history.history import GROUP
 from evenflow.model import Plan, Snapshot
 from evenflow.spark.balancer import Balancer
 from evenflow.spark.batch import Batch
 from evenflow.spark.tasks import batch_id
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import HistoryWriter
+from evenflow.storage.history.writer import BATCHES_PER_GROUP
 
 WORKERS = 8
 # Batches of a turn; turns that warm up, and turns that count.
@@ -86,18 +86,20 @@ class InTurns(Balancer):
         self.filed = 0.0
         self.ended: dict[int, tuple[float, float]] = {}
 
-    def open(self, store: Store, head: int) -> None:
+    def open(self, store: FileStore, head: int) -> None:
         """Keep a history whose thread is timed, with as many measured batches in a file as ever."""
         super().open(store, head)
-        self._history = History(store, block=4 * GROUP, group=2 * GROUP)
-        file = self._history._file
+        self._history = HistoryWriter(
+            store, block=4 * BATCHES_PER_GROUP, group=2 * BATCHES_PER_GROUP
+        )
+        file = self._history._compact
 
         def timed(batches: Any, now: int) -> None:
             began = time.thread_time()
             file(batches, now)
             self.filed += time.thread_time() - began
 
-        self._history._file = timed  # type: ignore[method-assign]
+        self._history._compact = timed  # type: ignore[method-assign]
 
     def __call__(self, batch: Batch) -> Plan | None:
         if not is_measured(batch.number):

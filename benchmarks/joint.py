@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.common import main
 from evenflow.model import LoadSeries, Plan, RoutingTable, hash_keys
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint import Balancing, arrive, decide
+from evenflow.planning.controller import Balancing, decide, place_arriving_queries
 from evenflow.planning.operators import OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators import plan_operators as plan_operators
 from evenflow.simulation.flow import Demand, SyntheticFlow
@@ -127,7 +127,7 @@ def _burst(stream: int, phases: int, period: int) -> Callable[[int], Floats]:
 def _llf(queries: dict[str, Demand]) -> dict[str, int]:
     series = LoadSeries(tuple(queries), np.full((40, 1), 0.16), np.ones(40, dtype=np.bool_))
     snapshot = OperatorSnapshot(series, WORKERS)
-    found = plan_operators("llf-glb", snapshot, OperatorConfig(), CONFIG.rng()).placement
+    found = plan_operators("llf-glb", snapshot, OperatorConfig(), CONFIG.new_rng()).placement
     return dict(zip(queries, found.tolist(), strict=True))
 
 
@@ -153,7 +153,7 @@ def arrivals() -> dict[str, Any]:
         for first in range(0, 9000, 100):
             arriving = {f"q{at}": (f"s{drawn[at]}",) for at in range(first, first + 100)}
             started = time.process_time()
-            placed = arrive(plan, {**streams, **arriving}, {}, config)
+            placed = place_arriving_queries(plan, {**streams, **arriving}, {}, config)
             if rule == "herd":
                 seconds.append(time.process_time() - started)
             streams = {**streams, **arriving}

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.common import least_seconds, main, tell
-from evenflow.model import KeyLoads, hash_keys, jump
+from evenflow.model import KeyLoads, hash_keys, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, feasible, warm_up
 from evenflow.planning.keys.exact import least_moved_state
@@ -43,7 +43,7 @@ def problem(count: int, workers: int, seed: int, states: str = "varied") -> KeyL
         "half": lambda: 0.5 * cost + 0.5 * zipf_costs(count, 0.85, rng),
         "independent": lambda: rng.random(count),
     }[states]()
-    home = jump(hash_keys(np.arange(count) + seed * 1_000_003), workers)
+    home = jump_hash(hash_keys(np.arange(count) + seed * 1_000_003), workers)
     return KeyLoads(cost, state, home, home, workers)
 
 
@@ -147,7 +147,7 @@ def _closed_loop(
     name: str, count: int, window: int, seed: int, workers: int = 10
 ) -> dict[str, float]:
     rng, config = np.random.default_rng(seed), KeyConfig()
-    home = jump(hash_keys(np.arange(count)), workers)
+    home = jump_hash(hash_keys(np.arange(count)), workers)
     owner, cost = home, zipf_costs(count, 0.85, rng)
     sizes: list[Floats] = []
     moved, fullest, milliseconds = [], [], []

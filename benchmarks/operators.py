@@ -56,7 +56,7 @@ def loads(workers: int, seed: int, each: int = 10, samples: int = 10) -> Floats:
     """Measured loads of the paper's default workload: a window of 10 s at load 0.9."""
     rng = np.random.default_rng(seed)
     network = chains(workers * each, each, 0.001, 0.2, rng)
-    streams = periodic(network.sources, 10.0, 10.0, 4.0, rng)
+    streams = periodic(network.source_count, 10.0, 10.0, 4.0, rng)
     streams = calibrated(network, streams, workers, 0.9, 10.0, rng)
     edges = np.linspace(0.0, 10.0, samples + 1)
     counts = np.stack([np.histogram(s.arrivals(rng), edges)[0] for s in streams])
@@ -262,7 +262,7 @@ def _engine_rate(workers: int) -> float:
     rng = np.random.default_rng(0)
     network = chains(10 * workers, 10, 0.001, 0.2, rng)
     seconds = 2000.0 / workers
-    streams = periodic(network.sources, seconds, 10.0, 4.0, rng)
+    streams = periodic(network.source_count, seconds, 10.0, 4.0, rng)
     streams = calibrated(network, streams, workers, 0.9, seconds, rng)
     times, sources = merged([stream.arrivals(rng) for stream in streams])
     where = (rng.permutation(10 * workers) % workers).astype(np.int32)

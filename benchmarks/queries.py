@@ -163,7 +163,9 @@ def repair(scale: float) -> dict[str, Any]:
 def drifted(problem: PlacementProblem) -> Placement:
     """Plan nine tenths of the queries with partition; let herd place the rest as it arrives."""
     known = int(0.9 * len(problem.subscriptions))
-    early = PlacementProblem.of(problem.subscriptions.take(np.arange(known)), problem.fleet)
+    early = PlacementProblem.of(
+        problem.subscriptions.select_queries(np.arange(known)), problem.fleet
+    )
     current = np.full(len(problem.subscriptions), -1, dtype=np.int32)
     current[:known] = measured(early, "partition")[0].workers
     running = PlacementProblem.of(problem.subscriptions, problem.fleet, current=current)

@@ -63,7 +63,7 @@ class _Program:
 def most_saved(problem: PlacementProblem, moves: int) -> float:
     """Return how many copies of sources a repair with that many moves saves at most."""
     subscriptions, fleet = problem.subscriptions, len(problem.fleet)
-    query, source = subscriptions.query_of_subscription(), subscriptions.sources.astype(np.int64)
+    query, source = subscriptions.query_of_entry(), subscriptions.sources.astype(np.int64)
     copies, copy, held = np.unique(
         source * fleet + problem.current[query], return_inverse=True, return_counts=True
     )
@@ -71,7 +71,7 @@ def most_saved(problem: PlacementProblem, moves: int) -> float:
     x = np.arange(len(subscriptions))
     n = len(x) + np.arange(len(spread))
     y = len(x) + len(n) + np.arange(len(copies))
-    shared = subscriptions.degrees()[source] > 1
+    shared = subscriptions.reader_counts()[source] > 1
     leaving, alone = shared & (held[copy] <= WIDE), shared & (spread[source] == 1)
     astray = _without_a_common_worker(problem, copies, source, spread)
     among, row = astray[query], np.cumsum(astray) - 1

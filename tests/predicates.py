@@ -18,7 +18,7 @@ def load_conserved(keys: KeyLoads, plan: KeyPlan) -> None:
 
 
 def loads_follow_from_owners(keys: KeyLoads, plan: KeyPlan) -> None:
-    assert np.allclose(plan.loads, keys.loads(plan.owner))
+    assert np.allclose(plan.loads, keys.worker_loads(plan.owner))
 
 
 def bounds_kept_or_refused_by_name(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> None:

@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evenflow.model import (
+    BalanceMetrics,
     Decision,
-    Handed,
-    Judgement,
     KeyLoads,
     KeyStats,
     Move,
@@ -15,6 +14,7 @@ from evenflow.model import (
     QueryLoad,
     RoutingTable,
     Snapshot,
+    Transfer,
     Verdict,
 )
 from evenflow.planning.keys import KeyConfig
@@ -34,7 +34,7 @@ def key_loads(draw: st.DrawFn, max_keys: int = 40, max_workers: int = 6) -> KeyL
     owner = [
         there if gone else here for here, there, gone in zip(home, elsewhere, away, strict=True)
     ]
-    return KeyLoads.of(
+    return KeyLoads.from_arrays(
         np.array(draw(column)), np.array(draw(column)), np.array(home), np.array(owner), workers
     )
 
@@ -59,7 +59,7 @@ def plans(draw: st.DrawFn, workers: int) -> Plan:
     for query in draw(st.lists(names, max_size=2, unique=True)):
         owners = draw(st.dictionaries(hashes, at, max_size=5))
         found = np.array(list(owners), dtype=np.uint64)
-        tables[query] = RoutingTable.of(found, list(owners.values()))
+        tables[query] = RoutingTable.from_entries(found, list(owners.values()))
     drained = draw(st.frozensets(at, max_size=workers - 1))
     return Plan(workers, draw(st.dictionaries(names, at, max_size=4)), tables, drained)
 
@@ -105,7 +105,7 @@ def query_loads(draw: st.DrawFn, workers: int) -> QueryLoad:
 
 
 _workers = st.integers(0, 3)
-_states = st.builds(Handed, names, _workers, _workers, st.integers(0, 2**40))
+_states = st.builds(Transfer, names, _workers, _workers, st.integers(0, 2**40))
 handed = st.lists(_states, max_size=3).map(tuple)
 
 
@@ -128,7 +128,7 @@ def snapshots(draw: st.DrawFn, batch: int) -> Snapshot:
     )
 
 
-judgements = st.builds(Judgement, *[finite] * 6)
+judgements = st.builds(BalanceMetrics, *[finite] * 6)
 _moves = st.builds(Move, names, _workers, _workers, st.none() | hashes)
 _verdicts = st.builds(Verdict, names, names, st.text(max_size=9), st.none() | finite)
 

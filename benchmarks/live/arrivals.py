@@ -19,7 +19,7 @@ from benchmarks.streaming import session
 from evenflow import Balancing, Flow, Run
 from evenflow.model import imbalance, round_robin_bytes
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.model.traffic import shipped_bytes
+from evenflow.model.traffic import total_shipped_bytes
 from evenflow.planning import queries
 from evenflow.planning.queries.metrics import total_traffic
 
@@ -118,25 +118,27 @@ def _arriving(
             _settled(run, batch)
     finally:
         run.stop()
-    last = [s for s in run.snapshots if s.shipped][-3:]
+    last = [s for s in run.snapshots if s.shipped_bytes][-3:]
     hosted = np.bincount(list(last[-1].plan.placement.values()), minlength=WORKERS)
     return {
         "queries": int(hosted.sum()),
         "submitted": 5000,
-        "shipped_over_round_robin": sum(map(shipped_bytes, last))
+        "shipped_over_round_robin": sum(map(total_shipped_bytes, last))
         / sum(map(round_robin_bytes, last)),
         "best_known_over_round_robin": _best_known([kinds[kind] for kind in live.values()]),
-        "load_max_over_mean": imbalance(np.sum([s.loads() for s in last], axis=0)),
+        "load_max_over_mean": imbalance(np.sum([s.worker_loads() for s in last], axis=0)),
         "load_bound": 1.05 + 10 * WORKERS / len(live),
         "queries_max_over_mean": float(hosted.max() / hosted.mean()),
         "moved": sum(len(decision.moves) for decision in run.decisions),
-        "batch_seconds": statistics.median(s.seconds for s in last),
+        "batch_seconds": statistics.median(s.interval_seconds for s in last),
     }
 
 
 def _best_known(reads: Sequence[Sequence[int]]) -> float:
     """Return the least traffic of a hundred offline plans, over that of dealing out in turn."""
-    asked = Subscriptions.of(reads, loads=1.0 + np.array([len(read) for read in reads]))
+    asked = Subscriptions.from_source_sets(
+        reads, loads=1.0 + np.array([len(read) for read in reads])
+    )
     problem = queries.PlacementProblem.of(asked, WORKERS)
     plans = [
         queries.plan_queries(problem, "partition", rng)
@@ -150,7 +152,7 @@ def _best_known(reads: Sequence[Sequence[int]]) -> float:
 def _settled(run: Run, batch: int) -> None:
     """Wait until the files of a round have been read and nothing more is due."""
     while run.is_active:
-        if sum(1 for s in run.snapshots if s.shipped) > batch and not run.restless:
+        if sum(1 for s in run.snapshots if s.shipped_bytes) > batch and not run.restless:
             return
         time.sleep(0.5)
     raise RuntimeError("the run has ended")

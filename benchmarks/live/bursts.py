@@ -16,7 +16,7 @@ from benchmarks.runtime import BEGIN, SECOND, trades
 from benchmarks.streaming import session, write
 from evenflow import Balancing, Flow
 from evenflow.model import LoadSeries
-from evenflow.model.traffic import shipped_bytes
+from evenflow.model.traffic import total_shipped_bytes
 from evenflow.planning import operators
 
 
@@ -78,10 +78,10 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
         sides[name] = {
             "rest": rest,
             "placement": name,
-            "max_load": float(np.mean([s.loads().max() for s in snapshots])),
+            "max_load": float(np.mean([s.worker_loads().max() for s in snapshots])),
             "least_max_load": least,
-            "batch_seconds": statistics.median(s.seconds for s in snapshots),
-            "shipped_kb": np.mean([shipped_bytes(s) for s in snapshots]) / 1000,
+            "batch_seconds": statistics.median(s.interval_seconds for s in snapshots),
+            "shipped_kb": np.mean([total_shipped_bytes(s) for s in snapshots]) / 1000,
         }
     for side in sides.values():
         side["balanced_max_over_this"] = sides["balanced"]["max_load"] / side["max_load"]

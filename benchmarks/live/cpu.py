@@ -48,7 +48,9 @@ def cpu() -> Rows:
                     )
         row: dict[str, Any] = {"skew": skew, "rows_per_batch": rows}
         for name, played in sides.items():
-            spent = [statistics.median(s.seconds for s in p.snapshots[skip:]) for p in played]
+            spent = [
+                statistics.median(s.interval_seconds for s in p.snapshots[skip:]) for p in played
+            ]
             row[f"{name}_turns"] = [rows / seconds for seconds in spent]
             row[name] = statistics.median(row[f"{name}_turns"])
             row[f"{name}_uneven"] = statistics.median(uneven(p.snapshots[skip:]) for p in played)

@@ -119,7 +119,10 @@ def _spread(
 
 def moving(played: Played) -> dict[str, Any]:
     """Tell what moves cost, also as shares of the median batch; nothing, where nothing moved."""
-    batch, outcomes = statistics.median(s.seconds for s in played.snapshots), played.run.outcomes
+    batch, outcomes = (
+        statistics.median(s.interval_seconds for s in played.snapshots),
+        played.run.outcomes,
+    )
     row = {"batch_seconds": batch, "handed_bytes": sum(o.handed_bytes for o in outcomes)}
     for what, seconds in (
         ("pause", [o.pause_seconds for o in outcomes]),

@@ -13,7 +13,7 @@ from benchmarks.live.playing import GAIN, WORKERS, host, play, uneven
 from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 
 
 def throughput() -> Rows:
@@ -50,7 +50,7 @@ def throughput() -> Rows:
                     balancing=config,
                     emulated_cost=cost,
                 ).snapshots
-                row[name] = rows / statistics.median(s.seconds for s in snapshots[skip:])
+                row[name] = rows / statistics.median(s.interval_seconds for s in snapshots[skip:])
                 row[f"{name}_uneven"] = uneven(snapshots[skip:])
         row["balanced_of_ideal"] = row["balanced"] / row["ideal"]
         row["strict_of_ideal"] = row["strict"] / row["ideal"]
@@ -67,14 +67,14 @@ def throughput() -> Rows:
 def parts_for(workers: int) -> np.ndarray:
     """Give a number for each worker that the hash sends there."""
     numbers = np.arange(1000)
-    homes = jump(hash_keys(numbers), workers)
+    homes = jump_hash(hash_keys(numbers), workers)
     return np.array([numbers[homes == worker][0] for worker in range(workers)])
 
 
 def two_choices(keys: np.ndarray, workers: int) -> np.ndarray:
     """Partial key grouping: each row to the less loaded of its key's two workers so far."""
     hashes = hash_keys(keys)
-    first, second = jump(hashes, workers), jump(hash_keys(hashes.view(np.int64)), workers)
+    first, second = jump_hash(hashes, workers), jump_hash(hash_keys(hashes.view(np.int64)), workers)
     loads, chosen = [0] * workers, np.empty(len(keys), dtype=np.int64)
     for at, (one, two) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         to = one if loads[one] <= loads[two] else two

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenflow.planning.joint import Balancing
+    from evenflow.planning.controller import Balancing
     from evenflow.spark import Flow, Run
 
 __version__ = "0.1.0"
@@ -13,7 +13,7 @@ __all__ = ["Balancing", "Flow", "Run", "__version__"]
 def __getattr__(name: str) -> Any:
     """Import Spark only when it is asked for."""
     if name == "Balancing":
-        from evenflow.planning.joint import Balancing
+        from evenflow.planning.controller import Balancing
 
         return Balancing
     if name in {"Flow", "Run"}:

@@ -5,10 +5,10 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kernel(function: F) -> F:
+def kernel(function: Function) -> Function:
     """Compile a loop to machine code, kept on disk so that only the first run pays.
 
     It runs beside other threads, so no array that it changes may be theirs as well.
@@ -27,4 +27,4 @@ def kernel(function: F) -> F:
     3.0
     """
     in_file = not function.__code__.co_filename.startswith("<")
-    return cast(F, numba.njit(cache=in_file, nogil=True)(function))
+    return cast(Function, numba.njit(cache=in_file, nogil=True)(function))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from evenflow.cli.app import app
 from evenflow.cli.plan_keys import KeyAlgorithm
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.simulation.keys import zipf_costs
 
 FIELDS = [
@@ -58,7 +58,7 @@ def test_json_fields_and_files_agree(algorithm: str, stats: Path, tmp_path: Path
     written = pa.parquet.read_table(assignment_out)
     assert written["key"].equals(given["key"])
     before, after = written["before"].to_numpy(), written["after"].to_numpy()
-    assert before.tolist() == jump(hash_keys(np.arange(2000)), 8).tolist()
+    assert before.tolist() == jump_hash(hash_keys(np.arange(2000)), 8).tolist()
     cost, state = given["cost"].to_numpy(), given["state"].to_numpy()
     if algorithm != "pkg":
         assert np.allclose(np.bincount(after, weights=cost, minlength=8), answer["loads"])
@@ -108,7 +108,7 @@ def test_csv_text_keys_keep_their_leading_zeros(tmp_path: Path) -> None:
 def test_keys_that_only_the_table_knows_are_idle_and_stay_routed(tmp_path: Path) -> None:
     stats, table, out = (tmp_path / name for name in ("stats.csv", "table.csv", "new.csv"))
     stats.write_text("key,cost,state\na,1,1\nb,1,1\n")
-    away = 1 - int(jump(hash_keys(pa.array(["idle"])), 2)[0])
+    away = 1 - int(jump_hash(hash_keys(pa.array(["idle"])), 2)[0])
     table.write_text(f"key,worker\nidle,{away}\n")
     answer = plan(
         stats, "--workers", 2, "--max-imbalance", 1, "--current", table, "--table-out", out
@@ -135,7 +135,7 @@ def test_parquet_text_keys_are_text_even_if_they_are_digits(tmp_path: Path) -> N
     plan(stats, "--workers", 4, "--assignment-out", out)
     written = pa.parquet.read_table(out)
     assert written["key"].type == pa.string()
-    assert written["before"].to_pylist() == jump(hash_keys(digits), 4).tolist()
+    assert written["before"].to_pylist() == jump_hash(hash_keys(digits), 4).tolist()
 
 
 def test_null_is_a_key_and_survives_csv(tmp_path: Path) -> None:

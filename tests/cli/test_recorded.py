@@ -9,10 +9,10 @@ from tests.planning.joint.flows import run, zipf_flow
 from typer.testing import CliRunner
 
 from evenflow.cli.app import app
-from evenflow.history import History
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.simulation.flow import Demand
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import HistoryWriter
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for at in range(2):
         flow.arrive(f"q{at}", Demand(lambda batch: np.array([0.1])), at)
     run(flow, 12, Balancing.off())
-    history = History(Store(str(folder)))
+    history = HistoryWriter(FileStore(str(folder)))
     for snapshot, decision in zip(flow.snapshots, flow.decisions, strict=True):
         history.append(snapshot, [decision])
     return folder

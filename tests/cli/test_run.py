@@ -15,7 +15,15 @@ from evenflow.cli.run import seconds_of
 from evenflow.cli.tally import Tally
 from evenflow.cli.view import panel, sentence
 from evenflow.errors import InputError
-from evenflow.model import Decision, Handed, Judgement, Plan, QueryLoad, Snapshot, moves
+from evenflow.model import (
+    BalanceMetrics,
+    Decision,
+    Plan,
+    QueryLoad,
+    Snapshot,
+    Transfer,
+    moves_between,
+)
 from evenflow.spark.batch import Batch
 from evenflow.spark.bundle import Ref
 from evenflow.spark.progress import Progress
@@ -86,12 +94,12 @@ def snapshot(number: int, *load: float) -> Snapshot:
     rows = np.zeros(len(load), dtype=np.int64)
     query = QueryLoad(("trades",), rows, rows, np.array(load), np.array(load), zeros)
     shipped = {"trades": np.array([100.0, *zeros[1:]])}
-    return Snapshot(number, 0.0, 1.0, plan, plan, queries={"q": query}, shipped=shipped)
+    return Snapshot(number, 0.0, 1.0, plan, plan, queries={"q": query}, shipped_bytes=shipped)
 
 
 def decision(number: int, plan: Plan | None) -> Decision:
-    moved = () if plan is None else moves(Plan(2, {"q": 0}), plan)
-    judged = Judgement(1.5, 3.0, 2.0)
+    moved = () if plan is None else moves_between(Plan(2, {"q": 0}), plan)
+    judged = BalanceMetrics(1.5, 3.0, 2.0)
     return Decision(number, 0.0, "imbalance", "moved", "one query", judged, plan=plan, moves=moved)
 
 
@@ -101,8 +109,8 @@ def test_a_tally_counts_each_batch_once() -> None:
     snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
     progress = {n: Progress(n, 20, 2.0) for n in range(4)}
     decided = [decision(0, Plan(2, {"q": 1})), decision(1, None)]
-    given = (Handed("q", 0, 1, 600), Handed("r", 1, 0, 100))
-    snapshots[1] = replace(snapshots[1], handed=given)
+    given = (Transfer("q", 0, 1, 600), Transfer("r", 1, 0, 100))
+    snapshots[1] = replace(snapshots[1], transfers=given)
     for _ in range(2):
         tally.saw(progress, batches)
         # What the checkpoint recorded of an earlier run is not this one's.

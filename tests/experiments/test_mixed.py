@@ -28,7 +28,7 @@ def test_each_plan_is_the_next_ones_start_and_state_is_that_of_the_window() -> N
     costs = [one.keys.cost for one in done]
     for before, after in pairwise(done):
         assert (after.keys.owner == before.plan.owner).all()
-        shift = np.abs(after.keys.loads() - before.plan.loads).max()
+        shift = np.abs(after.keys.worker_loads() - before.plan.loads).max()
         assert shift >= float(POINT["fluctuation"]) * before.plan.loads.mean()
     assert done[2].keys.state == pytest.approx(costs[0] + costs[1] + costs[2])
 

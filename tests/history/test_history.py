@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from tests.strategies import decisions, outcomes, snapshots
 
 from evenflow.errors import InputError
-from evenflow.history import History, read_history
 from evenflow.model import (
+    BalanceMetrics,
     Decision,
-    Handed,
-    Judgement,
     KeyStats,
     Outcome,
     Plan,
     QueryLoad,
     RoutingTable,
     Snapshot,
+    Transfer,
 )
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import HistoryWriter, read_history
 
 BLOCK, GROUP = 4, 2
 
@@ -54,7 +54,7 @@ def test_what_is_recorded_is_what_is_read(
     folder = str(tmp_path_factory.mktemp("history"))
     batches = sorted(data.draw(st.sets(st.integers(0, 3 * BLOCK), min_size=1, max_size=4)))
     seen, decided, found = [], [], []
-    history = History(Store(folder), block=BLOCK, group=GROUP)
+    history = HistoryWriter(FileStore(folder), block=BLOCK, group=GROUP)
     for batch in batches:
         snapshot = data.draw(snapshots(batch))
         choices = data.draw(st.lists(decisions(batch), max_size=1))
@@ -62,8 +62,8 @@ def test_what_is_recorded_is_what_is_read(
         if data.draw(st.booleans()):
             if data.draw(st.booleans()):
                 history.close(batch)
-            history.wait()
-            history = History(Store(folder), block=BLOCK, group=GROUP)
+            history.wait_for_compaction()
+            history = HistoryWriter(FileStore(folder), block=BLOCK, group=GROUP)
         if data.draw(st.booleans()):  # an attempt that does not count
             history.append(data.draw(snapshots(batch)), data.draw(st.lists(decisions(batch))))
         history.append(snapshot, choices, results)
@@ -88,13 +88,13 @@ def files(folder: Path, kind: str) -> list[str]:
 
 
 def test_blocks_are_merged_and_old_ones_go(tmp_path: Path) -> None:
-    store = Store(str(tmp_path))
-    history = History(store, kept=2 * BLOCK, block=BLOCK, group=GROUP)
-    even = Judgement(1.0, 1.0, 1.0)
+    store = FileStore(str(tmp_path))
+    history = HistoryWriter(store, kept=2 * BLOCK, block=BLOCK, group=GROUP)
+    even = BalanceMetrics(1.0, 1.0, 1.0)
     for batch in range(4 * BLOCK + 3):
         decision = Decision(batch, 0.0, "none", "balanced", "", even, plan=Plan(2, {"q": 1}))
         history.append(snapshot(batch), [decision])
-    history.wait()
+    history.wait_for_compaction()
     assert len(files(tmp_path, "decisions")) == 4 + 1
     assert len(files(tmp_path, "batches")) == 2 * BLOCK // GROUP
     assert len(files(tmp_path, "recent")) == 1
@@ -111,21 +111,21 @@ def test_blocks_are_merged_and_old_ones_go(tmp_path: Path) -> None:
 
 
 def test_a_crash_between_merging_and_deleting_doubles_nothing(tmp_path: Path) -> None:
-    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
-    table = RoutingTable.of(np.array([7], dtype=np.uint64), [1])
+    history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
+    table = RoutingTable.from_entries(np.array([7], dtype=np.uint64), [1])
     for batch in range(BLOCK - 1):
         history.append(snapshot(batch, Plan(2, {"q": batch % 2}, {"k": table})))
     history.close(BLOCK - 1)
     small = {path: path.read_bytes() for path in (tmp_path / "history" / "plans").iterdir()}
-    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
+    history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
     for batch in range(BLOCK - 1, BLOCK + 1):
         history.append(snapshot(batch))
-    history.wait()
+    history.wait_for_compaction()
     merged = plain(read_history(str(tmp_path))[0])
     for path, content in small.items():
         path.write_bytes(content)
     assert plain(read_history(str(tmp_path))[0]) == merged
-    History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
+    HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
     assert not any(path.exists() for path in small)
     assert plain(read_history(str(tmp_path))[0]) == merged
 
@@ -135,7 +135,10 @@ def test_a_crash_while_batches_become_parquet_loses_and_doubles_nothing(
     tmp_path: Path, kind: str
 ) -> None:
     """Before the files of one kind were written, and before any that they replace was deleted."""
-    history, even = History(Store(str(tmp_path)), block=8, group=4), Judgement(1.0, 1.0, 1.0)
+    history, even = (
+        HistoryWriter(FileStore(str(tmp_path)), block=8, group=4),
+        BalanceMetrics(1.0, 1.0, 1.0),
+    )
     for batch in range(3):
         decision = Decision(batch, 0.0, "none", "balanced", "", even, plan=Plan(2, {"q": batch}))
         history.append(snapshot(batch), [decision])
@@ -149,11 +152,11 @@ def test_a_crash_while_batches_become_parquet_loses_and_doubles_nothing(
     for path, content in small.items():
         path.write_bytes(content)
     assert plain(read_history(str(tmp_path))) == before
-    again = History(Store(str(tmp_path)), block=8, group=4)
+    again = HistoryWriter(FileStore(str(tmp_path)), block=8, group=4)
     assert plain(read_history(str(tmp_path))) == before
     again.append(snapshot(3))
     again.append(snapshot(4))
-    again.wait()
+    again.wait_for_compaction()
     assert files(tmp_path, "recent") == ["000000000004"]
     assert len(files(tmp_path, kind)) == 1
     found, decided, _ = read_history(str(tmp_path))
@@ -162,30 +165,30 @@ def test_a_crash_while_batches_become_parquet_loses_and_doubles_nothing(
 
 
 def test_what_was_not_committed_is_not_recorded_for_good(tmp_path: Path) -> None:
-    history = History(Store(str(tmp_path)))
+    history = HistoryWriter(FileStore(str(tmp_path)))
     for batch in (0, 1):
         history.append(snapshot(batch))
     history.close(1)  # the run ended before batch 1 was committed
-    again = History(Store(str(tmp_path)))
-    again.append(replace(snapshot(1), seconds=7.0))
+    again = HistoryWriter(FileStore(str(tmp_path)))
+    again.append(replace(snapshot(1), interval_seconds=7.0))
     again.close(2)
     history.close(2)  # once more, when another run has gone on
-    assert [s.seconds for s in read_history(str(tmp_path))[0]] == [1.0, 7.0]
+    assert [s.interval_seconds for s in read_history(str(tmp_path))[0]] == [1.0, 7.0]
     assert files(tmp_path, "recent") == []
 
 
 def test_what_cannot_be_written_is_not_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
-    write = Store.write
+    history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
+    write = FileStore.write
 
-    def full(store: Store, name: str, *parts: Any) -> None:
+    def full(store: FileStore, name: str, *parts: Any) -> None:
         if name.endswith(".parquet"):
             raise OSError("no space left")
         write(store, name, *parts)
 
-    monkeypatch.setattr(Store, "write", full)
+    monkeypatch.setattr(FileStore, "write", full)
     for batch in range(GROUP + 1):
         history.append(snapshot(batch))
     with pytest.raises(OSError, match="no space"):
@@ -194,10 +197,10 @@ def test_what_cannot_be_written_is_not_passed_over(
 
 
 def test_a_plan_is_written_once_in_a_block(tmp_path: Path) -> None:
-    history = History(Store(str(tmp_path)), block=BLOCK, group=GROUP)
+    history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
     first, second = Plan(2, {"q": 0}), Plan(2, {"q": 1})
     for batch, plan in enumerate([first, first, second, first]):
-        history.append(replace(snapshot(batch), plan=plan, following=plan))
+        history.append(replace(snapshot(batch), plan=plan, next_plan=plan))
     history.close(BLOCK)
     (merged,) = files(tmp_path, "plans")
     assert pq.read_table(tmp_path / "history" / "plans" / merged).num_rows == 2
@@ -212,13 +215,13 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     one, many = np.ones(1), np.ones(1, dtype=np.int64)
     name = np.array([7], dtype=np.uint64)
     keys = KeyStats(name, np.zeros(1, np.int32), one, one, ("k",), many, one, one, one, many)
-    plan = Plan(1, {}, {"q": RoutingTable.of(name, [0])})
+    plan = Plan(1, {}, {"q": RoutingTable.from_entries(name, [0])})
     load = QueryLoad(("s",), many, many, one, one, one, keys)
-    balance, handed = Judgement(1.0, 1.0, 1.0), (Handed("q", 0, 1, 7),)
+    balance, handed = BalanceMetrics(1.0, 1.0, 1.0), (Transfer("q", 0, 1, 7),)
     outcome = Outcome(0, 2, balance, 7, 0.0, 1.5, handed)
     decision = Decision(0, 0.0, "none", "balanced", "", balance, arrived={"q": 0})
-    snapshot = Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}, handed=handed)
-    history = History(Store(str(tmp_path)))
+    snapshot = Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}, transfers=handed)
+    history = HistoryWriter(FileStore(str(tmp_path)))
     history.append(snapshot, [decision], [outcome])
     history.close(1)
     for kind, newer in (
@@ -232,7 +235,7 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     (found,), (decided,), (brought,) = read_history(str(tmp_path))
     assert brought == replace(outcome, duration_seconds=None, handed=())
     assert decided == replace(decision, arrived={})
-    assert found.handed == ()
+    assert found.transfers == ()
     assert found.queries["q"].keys is not None
-    assert found.queries["q"].keys.rest_fixed.tolist() == [0.0]
+    assert found.queries["q"].keys.rest_fixed_cost.tolist() == [0.0]
     assert found.queries["q"].keys.rows[0] > 1000, "counts as known"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import hash_keys, jump
-from evenflow.model.hashing import jump_plain
+from evenflow.model import hash_keys, jump_hash
+from evenflow.model.hashing import jump_hash_reference
 
 
 def plain(*parts: bytes | None) -> int:
@@ -96,18 +96,18 @@ def test_lists_are_refused_as_keys() -> None:
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 200))
 def test_jump_kernel_equals_plain_version(hashes: list[int], workers: int) -> None:
-    expected = [jump_plain(h, workers) for h in hashes]
-    assert jump(np.array(hashes, dtype=np.uint64), workers).tolist() == expected
+    expected = [jump_hash_reference(h, workers) for h in hashes]
+    assert jump_hash(np.array(hashes, dtype=np.uint64), workers).tolist() == expected
 
 
 @given(st.integers(1, 64), st.integers(0, 2**32))
 def test_adding_a_worker_moves_keys_only_to_it(workers: int, seed: int) -> None:
     hashes = hash_keys(np.random.default_rng(seed).integers(0, 2**40, 500))
-    before, after = jump(hashes, workers), jump(hashes, workers + 1)
+    before, after = jump_hash(hashes, workers), jump_hash(hashes, workers + 1)
     assert set(after[before != after]) <= {workers}
 
 
 def test_keys_spread_evenly() -> None:
-    counts = np.bincount(jump(hash_keys(np.arange(200_000)), 20), minlength=20)
+    counts = np.bincount(jump_hash(hash_keys(np.arange(200_000)), 20), minlength=20)
     assert counts.max() < 10_500
     assert counts.min() > 9_500

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from tests.spark.harness import BEGIN_US, SECOND, cut, trades, write_batches
 
-from evenflow.history import read_history
 from evenflow.spark.ledger import Ledger
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import read_history
 
 ROOT = Path(__file__).parents[2]
 LOCAL = "local[2,4]"
@@ -72,7 +72,7 @@ def kill_at_random(
     With `moving` after one that has state handed over next, or taken in. Yields where the ledger
     stands then.
     """
-    ledger = Ledger(Store(str(folder / "checkpoint")))
+    ledger = Ledger(FileStore(str(folder / "checkpoint")))
     for _ in range(kills):
         stood, process = _head(ledger), again()
         while not _is_after(ledger, stood, moving):
@@ -112,7 +112,7 @@ def check(folder: Path, *asked: str) -> dict[str, Any]:
 def _check_history(checkpoint: str) -> None:
     """See that every batch and its decision are on record, each once, and all of it in Parquet."""
     snapshots, decisions, _ = read_history(checkpoint)
-    committed = list(range(_head(Ledger(Store(checkpoint)))))
+    committed = list(range(_head(Ledger(FileStore(checkpoint)))))
     assert [snapshot.batch for snapshot in snapshots] == committed
     assert [decision.batch for decision in decisions] == committed
-    assert Store(checkpoint).names("history/recent") == []
+    assert FileStore(checkpoint).list_names("history/recent") == []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.service.values import StreamSpec, World, decision, hot_key, load
 
-from evenflow.model.decision import Judgement, Outcome
+from evenflow.model.decision import BalanceMetrics, Outcome
 from evenflow.model.plan import Move
 from evenflow.model.routing import RoutingTable
 from evenflow.service import state
@@ -62,8 +62,8 @@ def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> Non
         world.snapshot(at, queries={"k": load([0.1, 0.6, 0.2], keys=found)})
         for at, found in ((1, keys), (2, quiet))
     )
-    moved = replace(world.plan, tables={"k": RoutingTable.of(keys.hashes, [2])})
-    after = replace(idle, following=moved)
+    moved = replace(world.plan, tables={"k": RoutingTable.from_entries(keys.hashes, [2])})
+    after = replace(idle, next_plan=moved)
     (key,) = state.hot_keys(Seen(moved, world.queries, {}, (busy, after)))
     assert (key.key, key.owner) == ("hot", 2)
     assert key.share == pytest.approx(0.5 / 0.8)
@@ -73,14 +73,14 @@ def test_a_query_that_is_keyed_no_longer_has_no_hot_keys() -> None:
     """The plan that is read may be a border older than the snapshots."""
     world = World()
     last = world.snapshot(1)
-    gone = replace(last, following=replace(world.plan, tables={}))
+    gone = replace(last, next_plan=replace(world.plan, tables={}))
     assert state.hot_keys(Seen(world.plan, world.queries, {}, (world.snapshot(), gone))) == []
 
 
 def test_what_no_row_causes_is_nobodys_share() -> None:
-    fixed = replace(hot_key(), rest_cost=np.full(3, 1.1), rest_fixed=np.ones(3))
-    assert fixed.shares() == pytest.approx(0.5 / 0.8)
-    assert replace(fixed, cost=np.zeros(1), rest_cost=np.ones(3)).shares().tolist() == [0.0]
+    fixed = replace(hot_key(), rest_cost=np.full(3, 1.1), rest_fixed_cost=np.ones(3))
+    assert fixed.cost_shares() == pytest.approx(0.5 / 0.8)
+    assert replace(fixed, cost=np.zeros(1), rest_cost=np.ones(3)).cost_shares().tolist() == [0.0]
 
 
 def test_streams_stand_beside_round_robin() -> None:
@@ -112,7 +112,7 @@ def test_a_record_takes_each_batch_once_and_joins_decisions_with_outcomes() -> N
     assert ([p.batch for p in points], [d.number for d in decisions]) == ([0], [0])
     assert decisions[0].moves[0].key == "hot"
     assert decisions[0].loads_before == [1.0, 0.6, 0.2]
-    outcome = Outcome(0, 1, Judgement(1.2, 2.0, 1.8), 77, 0.1)
+    outcome = Outcome(0, 1, BalanceMetrics(1.2, 2.0, 1.8), 77, 0.1)
     points, decisions = record.add(snapshots, made, (outcome,))
     assert ([p.batch for p in points], [d.number for d in decisions]) == ([1], [0, 1])
     assert decisions[0].measured is not None

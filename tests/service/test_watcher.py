@@ -5,7 +5,7 @@ from typing import Any
 from tests.service.values import StreamSpec, World, decision, until
 
 from evenflow.model.snapshot import Snapshot
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.service.watcher import Published, Watcher
 
 

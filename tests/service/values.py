@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.model.decision import Decision, Judgement
+from evenflow.model.decision import BalanceMetrics, Decision
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot
 
 EMPTY = pa.schema([("ts", pa.timestamp("us", "UTC")), ("symbol", pa.string())])
@@ -43,7 +43,7 @@ class World:
 
     plan: Plan = field(
         default_factory=lambda: Plan(
-            3, {"a": 0, "b": 0}, {"k": RoutingTable.of(hash_keys(pa.array(["hot"])), [1])}
+            3, {"a": 0, "b": 0}, {"k": RoutingTable.from_entries(hash_keys(pa.array(["hot"])), [1])}
         )
     )
     queries: dict[str, Hosted] = field(
@@ -72,18 +72,18 @@ def hot_key() -> KeyStats:
         hashes=hash_keys(pa.array(["hot"])),
         owner=np.array([1]),
         cost=np.array([0.5]),
-        state=np.array([5.0]),
+        state_bytes=np.array([5.0]),
         names=("hot",),
         rest_keys=np.array([0, 3, 4]),
         rest_cost=np.array([0.0, 0.1, 0.2]),
-        rest_state=np.zeros(3),
-        rest_fixed=np.zeros(3),
+        rest_state_bytes=np.zeros(3),
+        rest_fixed_cost=np.zeros(3),
         rows=np.array([50]),
     )
 
 
 def decision(batch: int, **more: Any) -> Decision:
-    judged = Judgement(1.5, 3.0, 2.0)
+    judged = BalanceMetrics(1.5, 3.0, 2.0)
     return Decision(batch, 1000.0 + batch, "imbalance", "planned", "why", judged, **more)
 
 

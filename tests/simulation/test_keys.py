@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.simulation.keys import draw_swaps, fluctuate, zipf_costs
 
 
@@ -20,7 +20,7 @@ def test_some_worker_changes_by_f_means_and_costs_are_permuted(
     fluctuation: float, count: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    owner = jump(hash_keys(np.arange(count)), 10)
+    owner = jump_hash(hash_keys(np.arange(count)), 10)
     cost = zipf_costs(count, 0.85, rng)
     new = fluctuate(cost, owner, 10, fluctuation, rng)
     assert np.array_equal(np.sort(new), np.sort(cost))

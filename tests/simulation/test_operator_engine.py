@@ -5,13 +5,13 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.simulation.operators.cluster import Cluster
 from evenflow.simulation.operators.plain import PlainCluster
 from evenflow.simulation.operators.workload import merged
 
-DIAMOND = OperatorNetwork.of(  # branch, union, join, with selectivities
+DIAMOND = OperatorNetwork.from_lists(  # branch, union, join, with selectivities
     cost=[0.01, 0.02, 0.01, 0.015, 0.01, 0.005],
     selectivity=[1.3, 0.7, 2.0, 1.0, 0.5, 1.0],
     feeds=[(0, 0), (1, 4)],
@@ -27,7 +27,9 @@ def poisson(rate: float, seconds: float, rng: np.random.Generator) -> Floats:
 
 def chain(length: int, selectivity: float = 1.0, cost: float = 0.001) -> OperatorNetwork:
     links = [(o, o + 1) for o in range(length - 1)]
-    return OperatorNetwork.of(np.full(length, cost), np.full(length, selectivity), [(0, 0)], links)
+    return OperatorNetwork.from_lists(
+        np.full(length, cost), np.full(length, selectivity), [(0, 0)], links
+    )
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8])
@@ -108,7 +110,7 @@ def test_order_survives_an_instant_move_of_the_tuple_in_service() -> None:
 
 def test_suspended_operators_do_nothing_and_others_go_on() -> None:
     times = np.array([0.0, 1.0, 2.0])
-    network = OperatorNetwork.of([0.1, 0.1], [1.0, 1.0], feeds=[(0, 0), (0, 1)])
+    network = OperatorNetwork.from_lists([0.1, 0.1], [1.0, 1.0], feeds=[(0, 0), (0, 1)])
     cluster = Cluster(network, 2, [0, 0], times, np.zeros(3, dtype=np.int64))
     cluster.run(until=0.5)
     cluster.move(np.array([1, 0], dtype=np.int32), seconds=5.0)
@@ -128,7 +130,7 @@ def test_an_operator_on_its_way_cannot_be_moved_again() -> None:
 def test_a_join_meets_every_pair_once() -> None:
     rng = np.random.default_rng(3)
     one, two = poisson(20, 50, rng), poisson(20, 50, rng)
-    join = OperatorNetwork.of(
+    join = OperatorNetwork.from_lists(
         [0.01, 0.002, 0.001], [1.0, 1.0, 1.0], [(0, 0), (1, 1)], [(0, 2), (1, 2)],
         window=[0, 0, 0.3],
     )  # fmt: skip
@@ -158,9 +160,9 @@ def test_unsorted_arrivals_are_refused() -> None:
 
 def test_a_network_with_a_loop_is_refused() -> None:
     with pytest.raises(InputError, match="loop"):
-        OperatorNetwork.of([1.0, 1.0], [1.0, 1.0], [(0, 0)], [(0, 1), (1, 0)])
+        OperatorNetwork.from_lists([1.0, 1.0], [1.0, 1.0], [(0, 0)], [(0, 1), (1, 0)])
 
 
 def test_a_join_of_one_input_is_refused() -> None:
     with pytest.raises(InputError, match="a join takes two"):
-        OperatorNetwork.of([1.0], [1.0], [(0, 0)], window=[1.0])
+        OperatorNetwork.from_lists([1.0], [1.0], [(0, 0)], window=[1.0])

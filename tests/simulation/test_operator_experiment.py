@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.load_statistics import correlations
 from evenflow.simulation.operators.experiment import Experiment, play, simulate
@@ -73,7 +73,7 @@ def test_the_load_level_is_met(workload: str) -> None:
 
 
 def test_calibration_meets_the_load_of_joins_too() -> None:
-    join = OperatorNetwork.of(
+    join = OperatorNetwork.from_lists(
         [1e-3] * 3, [1.0, 1.0, 0.5], [(0, 0), (1, 1)], [(0, 2), (1, 2)], window=[0, 0, 0.1]
     )
     rng = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def test_reports_over_time_have_one_entry_a_second() -> None:
 
 
 def test_the_delay_is_that_of_the_shortest_way() -> None:
-    network = OperatorNetwork.of(
+    network = OperatorNetwork.from_lists(
         [1.0, 2.0, 4.0], [1.0] * 3, feeds=[(0, 0)], links=[(0, 1), (0, 2), (1, 2)]
     )
     assert delays(network).tolist() == [1.0, 3.0, 5.0]

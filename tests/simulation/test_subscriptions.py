@@ -9,7 +9,7 @@ from evenflow.simulation.subscriptions import random_subscriptions, with_rates
 def test_every_query_reads_d_distinct_sources(queries: int, beta: float, width: int) -> None:
     drawn = random_subscriptions(queries, beta, width, np.random.default_rng(1))
     assert (np.diff(drawn.starts) == width).all()  # Subscriptions refuses duplicates itself.
-    assert drawn.degrees().min() >= 1
+    assert drawn.reader_counts().min() >= 1
 
 
 def test_tiny_instances_end() -> None:
@@ -19,7 +19,7 @@ def test_tiny_instances_end() -> None:
 
 def test_degrees_follow_the_zipf_law() -> None:
     """P(D = 1) / P(D = 2) = 2^beta."""
-    degrees = random_subscriptions(200_000, 2.0, 2, np.random.default_rng(1)).degrees()
+    degrees = random_subscriptions(200_000, 2.0, 2, np.random.default_rng(1)).reader_counts()
     ratio = (degrees == 1).sum() / (degrees == 2).sum()
     assert ratio == pytest.approx(4.0, rel=0.05)
 
@@ -27,7 +27,7 @@ def test_degrees_follow_the_zipf_law() -> None:
 def test_rates_follow_popularity_as_asked() -> None:
     rng = np.random.default_rng(1)
     drawn = random_subscriptions(20_000, 2.0, 2, rng)
-    degrees = drawn.degrees()
+    degrees = drawn.reader_counts()
     assert np.allclose(with_rates(drawn, 2.0, "positive", rng).rates, degrees)
     assert np.allclose(with_rates(drawn, 2.0, "negative", rng).rates, 1 / degrees)
     free = with_rates(drawn, 2.0, "random", rng).rates

@@ -16,7 +16,7 @@ from tests.spark.harness import SCHEMAS, Play, rows_of, session
 
 import evenflow
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 
 WORKERS = 3
 MOVING = int(os.environ.get("EVENFLOW_MOVING", "8"))  # the last batch with moves
@@ -54,7 +54,7 @@ def plan_after(batch: int) -> Plan | None:
     if batch % 2 or batch > MOVING:
         return None
     owners = [(batch // 2 + at) % WORKERS for at in range(len(SYMBOLS))]
-    table = RoutingTable.of(SYMBOLS, owners)
+    table = RoutingTable.from_entries(SYMBOLS, owners)
     placement = {"dear": batch // 2 % WORKERS, "derived": (batch // 2 + 1) % WORKERS}
     return Plan(WORKERS, placement, {"sums": table, "pairs": table})
 

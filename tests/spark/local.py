@@ -23,7 +23,7 @@ from evenflow.spark.report import Report
 from evenflow.spark.router import route_source
 from evenflow.spark.submission import Submission, subscriptions
 from evenflow.spark.worker import Process
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 _RUNTIME: list[SqlRuntime] = []
 
@@ -48,7 +48,7 @@ class Local:
         tables: Mapping[str, TableSpec] | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        self.store = Store(str(folder))
+        self.store = FileStore(str(folder))
         self.workers = workers
         self.chance = chance
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)

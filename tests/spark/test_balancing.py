@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from tests.spark.harness import Play, batch_rows, rows_of, write_batches, zipf_batches
 
 import evenflow
-from evenflow.history import read_history
 from evenflow.model import imbalance
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.spark.bundle import read_part
+from evenflow.storage.history import read_history
 
 QUERIES = {
     "pairs": """SELECT a.symbol, a.ts AS t1, b.ts AS t2 FROM trades a JOIN trades b
@@ -64,7 +64,7 @@ def test_hot_keys_are_spread_and_after_a_shift_again(spark: SparkSession, tmp_pa
     for plan, begin, end in zip(planned, (0, shift), (shift, count), strict=True):
         assert begin <= plan.batch <= begin + 3
         settled = range(plan.batch + 2, end)
-        reached = [imbalance(run.snapshots[batch].loads()) for batch in settled]
+        reached = [imbalance(run.snapshots[batch].worker_loads()) for batch in settled]
         assert max(reached) <= 1.08, [decision.message for decision in run.decisions]
         # What a row costs beside a pair and a step is told from three batches: not to a per cent.
         assert max(map(uneven, settled)) < 1 + (uneven(begin) - 1) / 2
@@ -122,7 +122,7 @@ def _activated_at_once(run: evenflow.Run) -> None:
     assert activated
     for batch, plan in activated.items():
         under = next(s for s in run.snapshots if s.batch >= batch + 2 and not s.idle)
-        assert under.loads()[list(plan.active)].all(), f"not all of {plan.active} carry load"
+        assert under.worker_loads()[list(plan.active)].all(), f"not all of {plan.active} carry load"
 
 
 def _held(run: evenflow.Run, worker: int) -> set[str]:

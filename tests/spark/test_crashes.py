@@ -131,7 +131,7 @@ def test_what_was_asked_outlives_the_driver(
     assert local.results("limit").total() == sum(row["symbol"] == "a" for row in found)
     assert {row[0] for row in local.results("limit")} == {"mine"}
     assert local.driver.ledger.past("dear").uid == "dear@1"
-    assert local.store.names("asked") == []
+    assert local.store.list_names("asked") == []
 
 
 def test_an_ask_that_cannot_be_any_more_is_refused_by_the_next_run(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import evenflow
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark.opening import check_meta
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 DEAR = "SELECT ts, symbol, price FROM trades WHERE price > 50"
 
@@ -146,15 +146,15 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
     fewer = Play(play.spark, play.folder, workers=3).flow()
     with pytest.raises(InputError, match="made with 2 workers, not 3"):
         fewer.start(available_now=True)
-    store = Store(play.checkpoint)
-    entry = sorted(store.names("ledger"))[-1]
-    assert store.local is not None
-    offsets, aside = store.local / "spark/offsets", store.local / "aside"
+    store = FileStore(play.checkpoint)
+    entry = sorted(store.list_names("ledger"))[-1]
+    assert store.local_root is not None
+    offsets, aside = store.local_root / "spark/offsets", store.local_root / "aside"
     offsets.rename(aside)
     with pytest.raises(InputError, match="Spark began batch -1, the ledger expects 2"):
         again.start(available_now=True)
     aside.rename(offsets)
-    path = store.local / "ledger" / entry
+    path = store.local_root / "ledger" / entry
     path.write_bytes(path.read_bytes().replace(b'"batch"', b'"bitch"'))
     with pytest.raises(InputError, match="checksum does not match"):
         again.start(available_now=True)
@@ -190,7 +190,7 @@ def test_queries_come_and_go_while_it_runs(play: Play) -> None:
         until(lambda: "cheap" in run.queries and "dear" not in run.queries, run)
         before = run.plan
         other = 1 - before.placement["limit"]
-        table = RoutingTable.of(hashes, 1 - before.route("spread", hashes))
+        table = RoutingTable.from_entries(hashes, 1 - before.route("spread", hashes))
         run.apply(Plan(2, {"limit": other}, {"cheap": table, "spread": table}))
         until(lambda: run.plan.placement["limit"] == other, run)
         assert (run.plan.route("spread", hashes) != before.route("spread", hashes)).all()
@@ -224,7 +224,7 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
     hashes = hash_keys(pa.array([None, "a", "b", "c", "d", "e'"]))
 
     def move(owner: int) -> None:
-        table = RoutingTable.of(hashes, [owner] * len(hashes))
+        table = RoutingTable.from_entries(hashes, [owner] * len(hashes))
         run.apply(Plan(2, {"total": owner}, {"counts": table, "later": table}))
         until(lambda: run.plan.placement["total"] == owner, run)
         given.append(shifted(trades(np.random.default_rng(owner), 15), 100 * len(given)))
@@ -263,7 +263,7 @@ def test_spark_hashes_and_routes_as_the_planners_do(spark: SparkSession) -> None
     found = frame.select(F.xxhash64("t"), F.xxhash64("n"), F.xxhash64("t", "n")).collect()
     for at, columns in enumerate([(texts,), (numbers,), (texts, numbers)]):
         assert [row[at] for row in found] == hash_keys(*columns).astype(np.int64).tolist()
-    table = RoutingTable.of(hash_keys(texts)[:2], [4, 4])
+    table = RoutingTable.from_entries(hash_keys(texts)[:2], [4, 4])
 
     def route(batches: Any) -> Any:
         for batch in batches:

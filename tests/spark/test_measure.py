@@ -18,7 +18,7 @@ from tests.spark.test_worker import STREAMS, SUBMISSIONS
 from evenflow.errors import InputError
 from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys, hot_keys
 from evenflow.model.traffic import round_robin_bytes, stream_bytes
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.spark import counting
 from evenflow.spark.balancer import Balancer
 from evenflow.spark.counting import heaviest, tally, tally_plain
@@ -197,7 +197,7 @@ def test_a_query_that_becomes_keyed_is_fitted_anew(tmp_path: Path) -> None:
 
 def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
     hashes = hash_keys(pa.array(["a", "nobody"], pa.string()))
-    local = flow(tmp_path, {"sums": RoutingTable.of(hashes, [2, 2])})
+    local = flow(tmp_path, {"sums": RoutingTable.from_entries(hashes, [2, 2])})
     rows = trades(np.random.default_rng(3), 200, span_s=1)
     memory = Memory()
     is_a = pa.array([s == "a" for s in rows["symbol"].to_pylist()])
@@ -206,7 +206,7 @@ def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
         snapshot, memory = observe(local.driver.history[-1], memory)
     keys = snapshot.queries["sums"].keys
     assert keys is not None
-    found = dict(zip(keys.names, zip(keys.cost, keys.state, strict=True), strict=True))
+    found = dict(zip(keys.names, zip(keys.cost, keys.state_bytes, strict=True), strict=True))
     assert found["a"][0] == 0.0
     assert found["a"][1] > 0.0
     assert found[f"#{int(hashes[1]):016x}"] == (0.0, 0.0)
@@ -269,7 +269,9 @@ def test_many_keys_are_merged_and_nothing_is_lost(
         assert len(query.keys.hashes) + query.keys.rest_keys.sum() == 6
         cost = np.bincount(query.keys.owner, query.keys.cost, 3) + query.keys.rest_cost
         assert np.allclose(cost, query.load)
-        state = np.bincount(query.keys.owner, query.keys.state, 3) + query.keys.rest_state
+        state = (
+            np.bincount(query.keys.owner, query.keys.state_bytes, 3) + query.keys.rest_state_bytes
+        )
         assert np.allclose(state, query.state_bytes)
     for report in reports:
         for uid, counts in report.keys.items():
@@ -336,7 +338,7 @@ def test_traffic_is_compared_with_queries_dealt_out_in_turn() -> None:
     placement = {"a": 0, "b": 1, "c": 0, "d": 0}
     plan = Plan(2, placement, {"k": RoutingTable()})
     shipped = {"s": np.array([100.0, 40.0]), "t": np.array([0.0, 10.0])}
-    snapshot = Snapshot(0, 0.0, 2.0, plan, plan, queries=queries, shipped=shipped)
+    snapshot = Snapshot(0, 0.0, 2.0, plan, plan, queries=queries, shipped_bytes=shipped)
     assert stream_bytes(snapshot) == {"s": 100.0, "t": 10.0}
     # a and c on worker 0, b and d on worker 1: s goes to both.
     assert round_robin_bytes(snapshot) == 210.0

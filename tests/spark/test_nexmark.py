@@ -26,7 +26,7 @@ def any_plan(rng: np.random.Generator, workers: int) -> Plan:
     """Some queries and the keys of some others thrown onto any worker."""
     whole = [name for name in QUERIES if name not in KEYED and rng.random() < 0.7]
     tables = {
-        name: RoutingTable.of(IDS, rng.integers(0, workers, len(IDS)).tolist())
+        name: RoutingTable.from_entries(IDS, rng.integers(0, workers, len(IDS)).tolist())
         for name in KEYED
         if rng.random() < 0.7
     }

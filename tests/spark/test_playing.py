@@ -12,7 +12,7 @@ from evenflow.errors import InputError
 from evenflow.experiments import EXPERIMENTS
 from evenflow.experiments.experiment import Experiment, Outcome, Point, measure, name_of, tidy
 from evenflow.experiments.play import parts_for, two_choices
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.spark.playing import playable, roomy
 
 LIVE = [experiment for experiment in EXPERIMENTS.values() if experiment.live]
@@ -92,10 +92,10 @@ def test_two_choices_stay_with_their_workers_and_are_more_even_than_the_hash() -
     rng, workers = np.random.default_rng(1), 5
     keys = pa.chunked_array([pa.array(rng.zipf(1.5, 4_000) % 1_000)])
     chosen = two_choices(keys, workers)
-    hashed = jump(hash_keys(keys), workers)
+    hashed = jump_hash(hash_keys(keys), workers)
     for key in np.unique(keys.to_numpy())[:50]:
         mine = set(chosen[keys.to_numpy() == key].tolist())
         assert len(mine) <= 2
     even, uneven = np.bincount(chosen), np.bincount(hashed)
     assert even.max() < uneven.max()
-    assert jump(hash_keys(parts_for(workers)), workers).tolist() == list(range(workers))
+    assert jump_hash(hash_keys(parts_for(workers)), workers).tolist() == list(range(workers))

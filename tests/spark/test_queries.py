@@ -54,7 +54,9 @@ def random_plans(rng: np.random.Generator, workers: int, batches: int) -> dict[i
         if rng.random() < 0.5:
             placement = {name: int(rng.integers(workers)) for name in whole if rng.random() < 0.7}
             tables = {
-                name: RoutingTable.of(symbols, rng.integers(0, workers, len(symbols)).tolist())
+                name: RoutingTable.from_entries(
+                    symbols, rng.integers(0, workers, len(symbols)).tolist()
+                )
                 for name in KEYED
                 if rng.random() < 0.7
             }

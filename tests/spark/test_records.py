@@ -9,14 +9,14 @@ from tests.spark.harness import SECOND, trades
 from tests.spark.local import Local
 from tests.spark.test_worker import STREAMS, SUBMISSIONS
 
-from evenflow.history import read_history
 from evenflow.model import EVERYWHERE, Decision, Plan, RoutingTable, hash_keys
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.spark.asks import Cancel, Pin
 from evenflow.spark.balancer import Balancer
 from evenflow.spark.batch import Batch
 from evenflow.spark.registry import StreamSpec
 from evenflow.spark.submission import Submission
+from evenflow.storage.history import read_history
 
 ROWS = trades(np.random.default_rng(3), 600, span_s=60)
 LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3")
@@ -46,7 +46,7 @@ class Recorded:
         return self.local.driver.upcoming()[1]
 
     def move_keys(self) -> None:
-        table = RoutingTable.of(hash_keys(pa.array(["a", "b"])), [1, 0])
+        table = RoutingTable.from_entries(hash_keys(pa.array(["a", "b"])), [1, 0])
         self.local.driver.ask_plan(Plan(3, {}, {"sums": table}))  # what is left out stays
 
     def changes(self) -> list[Decision]:

@@ -27,7 +27,7 @@ from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
 from evenflow.sql import path_of
 from evenflow.sql.task import QueryTask
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
 SUBMISSIONS = [
@@ -115,7 +115,7 @@ def any_plan(chance: random.Random, workers: int) -> Plan:
     symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
     hashes = hash_keys(pa.array(symbols, pa.string()))
     owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
-    tables = {name: RoutingTable.of(hashes, at) for name, at in owners.items()}
+    tables = {name: RoutingTable.from_entries(hashes, at) for name, at in owners.items()}
     return Plan(workers, placement, tables, drained)
 
 
@@ -164,7 +164,7 @@ def test_a_moved_key_is_where_the_plan_says(tmp_path: Path) -> None:
     rows = trades(np.random.default_rng(1), 40)
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     for owner in (0, 1, 0):
-        plan = Plan(2, {}, {"sums": RoutingTable.of(hashes, [owner] * len(SYMBOLS))})
+        plan = Plan(2, {}, {"sums": RoutingTable.from_entries(hashes, [owner] * len(SYMBOLS))})
         local.driver.ask_plan(plan)
         local.batch({"trades": rows})
         released = local.batch()
@@ -234,13 +234,13 @@ def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> No
     rows = trades(np.random.default_rng(1), 6000)
     reports = local.work(0, {"trades": rows})
     assert reports[0].shipped == reports[1].shipped
-    (file,) = local.store.names("chunks")
+    (file,) = local.store.list_names("chunks")
     size = local.store.read(f"chunks/{file}").size
     assert reports[0].shipped == {"trades": size}
     local.work(0, {"trades": rows}, attempt=1)
-    assert local.store.names("chunks") == [file], "a second attempt writes the same file"
+    assert local.store.list_names("chunks") == [file], "a second attempt writes the same file"
     local.batch({"trades": rows})
-    assert local.store.names("chunks") == [], "a committed batch leaves no chunks"
+    assert local.store.list_names("chunks") == [], "a committed batch leaves no chunks"
     assert local.results("dear").total() + local.results("cheap").total() == 6000
 
 
@@ -335,7 +335,7 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
     assert max(files[10:]) <= 1.1 * max(files[:10])
     assert max(used[10:]) <= 1.1 * max(used[:10])
     # The index of results is merged by blocks, and says what it said.
-    assert len(local.store.names("results/index")) <= 200 // 64 + 200 % 64
+    assert len(local.store.list_names("results/index")) <= 200 // 64 + 200 % 64
     assert len(local.driver.committed("results", "sums@1")) == given
     assert len(local.driver.ledger._plans) <= 6
 
@@ -375,7 +375,10 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
         (Plan(2, {"dear": 2}), "puts 'dear' on worker 2; active are"),
         (Plan(2, {"sums": 0}), "the plan names sums"),
         (Plan(2, {"fixed": 0}), "'fixed' is pinned to worker 1"),
-        (Plan(2, {}, {"sums": RoutingTable.of(np.array([1], np.uint64), [5])}), "not active"),
+        (
+            Plan(2, {}, {"sums": RoutingTable.from_entries(np.array([1], np.uint64), [5])}),
+            "not active",
+        ),
         (Plan(2, {"dear": 1}, drained=frozenset({1})), "worker 1; active are"),
         (Plan(2, drained=frozenset({0, 1})), "one must stay"),
         (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
@@ -431,7 +434,7 @@ def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> No
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     for owner in (0, 1, 2):
         local.batch({"trades": rows})
-        table = RoutingTable.of(hashes, [owner] * len(SYMBOLS))
+        table = RoutingTable.from_entries(hashes, [owner] * len(SYMBOLS))
         local.driver.ask_plan(Plan(3, {}, {"counts": table}))
         local.rest()
     symbols = rows["symbol"].to_pylist()
@@ -488,12 +491,12 @@ def test_the_watch_over_a_process_ends_before_what_is_no_querys(
 
 
 def test_a_plan_is_found_however_many_came_after_it_and_as_it_is_read(tmp_path: Path) -> None:
-    ledger = Ledger(Store(str(tmp_path)))
+    ledger = Ledger(FileStore(str(tmp_path)))
     for number in range(20):
         ledger.write_plan(number, Plan(4, {"b": number % 4, "a": 0}))
     assert [ledger.plan(number).placement["b"] for number in range(20)] == [0, 1, 2, 3] * 5
     assert ledger.plan(19) is ledger.plan(19)
-    again = Ledger(Store(str(tmp_path)))
+    again = Ledger(FileStore(str(tmp_path)))
     for number in (0, 19):
         assert list(ledger.plan(number).placement) == list(again.plan(number).placement)
 
@@ -502,7 +505,9 @@ def test_a_flow_goes_back_also_after_many_plans_without_moves(tmp_path: Path) ->
     local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "sums"], workers=2)
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     rows = trades(np.random.default_rng(1), 40)
-    local.driver.ask_plan(Plan(2, {}, {"sums": RoutingTable.of(hashes, [1] * len(hashes))}))
+    local.driver.ask_plan(
+        Plan(2, {}, {"sums": RoutingTable.from_entries(hashes, [1] * len(hashes))})
+    )
     for at in range(10):
         local.batch({"trades": shifted(rows, at)})
         name = f"more{at}"

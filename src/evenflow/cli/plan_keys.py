@@ -141,7 +141,7 @@ def read_routes(current: Path, key_type: "pa.DataType", workers: int) -> Any:
     owners = workers_column(table, current, workers)
     hashes = hash_keys(entries)
     refuse_duplicates(entries, hashes, current)
-    return entries, hashes, RoutingTable.of(hashes, owners.to_numpy())
+    return entries, hashes, RoutingTable.from_entries(hashes, owners.to_numpy())
 
 
 def refuse_duplicates(names: "pa.Array", hashes: Any, path: Path) -> None:
@@ -174,7 +174,7 @@ def report(
         "workers": keys.workers,
         "keys": problem.listed,
         "feasible": feasible(keys, config, plan),
-        "imbalance_before": max_relative_deviation(keys.loads()),
+        "imbalance_before": max_relative_deviation(keys.worker_loads()),
         "imbalance": max_relative_deviation(plan.loads),
         "max_over_mean": max_over_mean(plan.loads),
         "table_size": plan.table_size(keys),

@@ -140,7 +140,9 @@ def _timed(
     from evenflow.model.subscriptions import Subscriptions
     from evenflow.planning.queries import PlacementProblem, plan_queries
 
-    tiny = PlacementProblem.of(Subscriptions.of([[0], [0]]), 2, current=np.zeros(2, dtype=np.int32))
+    tiny = PlacementProblem.of(
+        Subscriptions.from_source_sets([[0], [0]]), 2, current=np.zeros(2, dtype=np.int32)
+    )
     plan_queries(tiny, algorithm, np.random.default_rng(seed), max_moves)
     begun = time.perf_counter()
     placement = plan_queries(problem, algorithm, np.random.default_rng(seed), max_moves)
@@ -162,7 +164,7 @@ def _result(
         "workers": len(problem.fleet),
         "queries": len(subscriptions),
         "query_types": int(query_types(subscriptions).max()) + 1,
-        "sources": int((subscriptions.degrees() > 0).sum()),
+        "sources": int((subscriptions.reader_counts() > 0).sum()),
         "feasible": assessment.feasible,
         "traffic": assessment.traffic,
         "replication_factor": assessment.replication_factor,

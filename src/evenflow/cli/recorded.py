@@ -7,8 +7,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from evenflow.model import Decision, Judgement
-    from evenflow.planning.joint import Answer, Balancing, Change
+    from evenflow.model import BalanceMetrics, Decision
+    from evenflow.planning.controller import Balancing, Scenario, ScenarioResult
 
 Recorded = Annotated[str, typer.Argument(help="The checkpoint of a flow run with balancing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -33,8 +33,8 @@ def replay(
 ) -> None:
     """Run the controller over the recorded statistics of a run. Changes nothing."""
     from evenflow.cli.output import print_json, print_result
-    from evenflow.history import read_history
-    from evenflow.planning.joint import replay as closed_loop
+    from evenflow.planning.controller import replay_history as closed_loop
+    from evenflow.storage.history import read_history
 
     config = settings(algorithm or [], max_imbalance=max_imbalance, seed=seed)
     snapshots, _, _ = read_history(recorded, batches)
@@ -70,12 +70,12 @@ def whatif(
     """Say what would follow if workers, rates or pins were other than they are. Changes nothing."""
     from evenflow.cli.output import as_json, print_json, print_result
     from evenflow.errors import InputError
-    from evenflow.history import read_history
-    from evenflow.planning.joint import Change
-    from evenflow.planning.joint import whatif as answer
+    from evenflow.planning.controller import Scenario
+    from evenflow.planning.controller import evaluate_scenario as answer
+    from evenflow.storage.history import read_history
 
-    change = Change(add, frozenset(drop or ()), rate, dict(map(_pin, pin or ())))
-    if change == Change():
+    change = Scenario(add, frozenset(drop or ()), rate, dict(map(_pin, pin or ())))
+    if change == Scenario():
         raise InputError("nothing was asked; give --add, --drop, --rate or --pin")
     snapshots, _, _ = read_history(recorded, batches)
     found = answer(snapshots, change, settings(algorithm or []))
@@ -96,22 +96,22 @@ def whatif(
 def settings(algorithms: list[str], **options: Any) -> "Balancing":
     """Turn `--algorithm` into settings; refuse names that no level has, or several."""
     from evenflow.errors import InputError
-    from evenflow.planning.joint import Balancing
-    from evenflow.planning.joint.config import CHOICES, LEVELS, OFF
+    from evenflow.planning.controller import Balancing
+    from evenflow.planning.controller.config import CHOICES, OFF, PLANNER_SETTINGS
 
     chosen: dict[str, Any] = {}
     for text in algorithms:
         level, _, name = text.rpartition("=")
-        levels = [one for one in LEVELS if name in CHOICES[one]]
+        levels = [one for one in PLANNER_SETTINGS if name in CHOICES[one]]
         if name == OFF and not level:
-            chosen |= dict.fromkeys(LEVELS, OFF)
+            chosen |= dict.fromkeys(PLANNER_SETTINGS, OFF)
         elif level in levels or (not level and len(levels) == 1):
             chosen[level or levels[0]] = name
         elif not level and levels:
             ways = " or ".join(f"{one}={name}" for one in levels)
             raise InputError(f"--algorithm {name} could mean several levels; write {ways}")
         else:
-            known = {one: ", ".join(CHOICES[one]) for one in LEVELS}
+            known = {one: ", ".join(CHOICES[one]) for one in PLANNER_SETTINGS}
             raise InputError(
                 f"--algorithm: unknown {text!r}; "
                 + "; ".join(f"{one}: {names}" for one, names in known.items())
@@ -121,7 +121,7 @@ def settings(algorithms: list[str], **options: Any) -> "Balancing":
     return Balancing(**chosen, **options)
 
 
-def summary(judgements: "Sequence[Judgement]") -> dict[str, float]:
+def summary(judgements: "Sequence[BalanceMetrics]") -> dict[str, float]:
     """Return the figures of a run: means over its batches, and the worst of them."""
     import numpy as np
 
@@ -145,9 +145,9 @@ def _moved(decisions: "Sequence[Decision]") -> dict[str, float]:
 
 
 def _algorithms(config: "Balancing") -> dict[str, str]:
-    from evenflow.planning.joint.config import LEVELS
+    from evenflow.planning.controller.config import PLANNER_SETTINGS
 
-    return {level: getattr(config, level) for level in LEVELS}
+    return {level: getattr(config, level) for level in PLANNER_SETTINGS}
 
 
 def _decision(decision: "Decision") -> dict[str, Any]:
@@ -168,14 +168,14 @@ def _decision(decision: "Decision") -> dict[str, Any]:
     }
 
 
-def _answered(found: "Answer", change: "Change") -> dict[str, Any]:
+def _answered(found: "ScenarioResult", change: "Scenario") -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
         "asked": {
-            "add": change.add,
-            "drop": sorted(change.drop),
-            "rate": change.rate,
+            "add": change.added_workers,
+            "drop": sorted(change.dropped_workers),
+            "rate": change.rate_factor,
             "pins": dict(change.pins),
         },
         "workers": len(found.plan.active),

@@ -105,7 +105,7 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("90s"), seconds_of("1h30m"), seconds_of("2 minutes")
     (90.0, 5400.0, 120.0)
     """
-    from evenflow.words import duration_us
+    from evenflow.durations import duration_us
 
     units = {"h": "hour", "m": "minute", "s": "second"}
     whole = re.sub(r"(\d+)\s*([hms])(?![a-z])", lambda m: f"{m[1]} {units[m[2]]} ", text.lower())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenflow.model import Decision, Snapshot, round_robin_bytes, shipped_bytes
+from evenflow.model import Decision, Snapshot, round_robin_bytes, total_shipped_bytes
 
 if TYPE_CHECKING:
     from evenflow.model.arrays import Floats
@@ -63,10 +63,10 @@ class Tally:
         """Take in what was observed and decided of the batches seen here."""
         for snapshot in snapshots:
             if snapshot.batch in self.cpu and snapshot.batch not in self.loads:
-                self.loads[snapshot.batch] = snapshot.loads()[list(snapshot.plan.active)]
-                self.shipped[snapshot.batch] = shipped_bytes(snapshot)
+                self.loads[snapshot.batch] = snapshot.worker_loads()[list(snapshot.plan.active)]
+                self.shipped[snapshot.batch] = total_shipped_bytes(snapshot)
                 self.in_turn[snapshot.batch] = round_robin_bytes(snapshot)
-                self.handed[snapshot.batch] = sum(state.bytes for state in snapshot.handed)
+                self.handed[snapshot.batch] = sum(state.bytes for state in snapshot.transfers)
         for decision in decisions:
             if decision.batch in self.cpu:
                 self.last = decision

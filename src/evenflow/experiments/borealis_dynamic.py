@@ -34,7 +34,9 @@ def _fig5_run(point: Point) -> list[Row]:
         plan=str(point["algorithm"]), rebalance="llf-bal", seconds=float(point["seconds"])
     )
     network = chains(e.operators, e.chain_length, e.cost_seconds, e.selectivity_spread, rng)
-    base = periodic(network.sources, e.end_seconds, e.fluctuation_seconds, e.fluctuation_ratio, rng)
+    base = periodic(
+        network.source_count, e.end_seconds, e.fluctuation_seconds, e.fluctuation_ratio, rng
+    )
     low = calibrated(network, base, e.workers, 0.5, e.end_seconds, rng)
     high = (
         [stream.scaled(0.8 / 0.5) for stream in low]

@@ -105,7 +105,7 @@ def _table1_run(point: Point) -> list[Row]:
     workers, name = int(point["workers"]), str(point["algorithm"])
     rng = np.random.default_rng(int(point["seed"]))
     network = chains(10 * workers, 10, 0.001, 0.2, rng)
-    streams = periodic(network.sources, 10.0, 10.0, 4.0, rng)
+    streams = periodic(network.source_count, 10.0, 10.0, 4.0, rng)
     streams = calibrated(network, streams, workers, 0.9, 10.0, rng)
     loads = ideal_loads(network, sample_rates(streams, 10.0, 1.0))
     # A pair has something to do: one worker has three quarters of the operators.

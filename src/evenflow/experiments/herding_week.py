@@ -80,7 +80,7 @@ def _replanned(point: Point, churn: Churn) -> list[Row]:
     arrived, departs = draw_times(len(subscriptions), churn, np.random.default_rng(seed_of(point)))
     rows: list[Row] = []
     for step in sample_steps(int(arrived[-1]), 7 * 4):
-        live = subscriptions.take(np.flatnonzero((arrived <= step) & (departs > step)))
+        live = subscriptions.select_queries(np.flatnonzero((arrived <= step) & (departs > step)))
         rng = np.random.default_rng(seed_of(point))
         slack = max(fleet.slack, fleet.absolute_slack * len(fleet) / len(live))  # equation 4
         same_room = Fleet.of(len(fleet), slack)
@@ -90,7 +90,7 @@ def _replanned(point: Point, churn: Churn) -> list[Row]:
                 "hour": int(step) / 60,
                 "live_queries": len(live),
                 "traffic": total_traffic(live, placement.workers, len(fleet)),
-                "worst": len(fleet) * float(live.rates[live.degrees() > 0].sum()),
+                "worst": len(fleet) * float(live.rates[live.reader_counts() > 0].sum()),
             }
         )
     return rows

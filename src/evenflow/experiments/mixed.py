@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evenflow.experiments.experiment import Point, Row, Scale
-from evenflow.model import KeyLoads, hash_keys, jump
+from evenflow.model import KeyLoads, hash_keys, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan, feasible, warm_up
 from evenflow.planning.keys.metrics import max_over_mean, moved_state, windowed_state
@@ -64,7 +64,7 @@ def adjustments(point: Point, count: int) -> Iterator[Adjustment]:
     config, planner = config_of(point), ALGORITHMS[str(point["algorithm"])]
     number, workers, window = int(point["keys"]), int(point["workers"]), int(point["window"])
     rng = np.random.default_rng(100 + int(point["seed"]))
-    home = jump(hash_keys(np.arange(number)), workers)
+    home = jump_hash(hash_keys(np.arange(number)), workers)
     owner, cost = home, zipf_costs(number, float(point["skew"]), rng)
     sizes: list[Floats] = []
     warm_up(planner)

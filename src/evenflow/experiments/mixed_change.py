@@ -18,7 +18,7 @@ from evenflow.experiments.mixed import PAPER
 from evenflow.experiments.mixed_loops import Found
 from evenflow.experiments.mixed_played import BUSY, LATENCY, SEEDS, THROUGHPUT, common, live, played
 from evenflow.experiments.play import Play, balancing_of, counting
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.simulation.keys import fluctuate, zipf_costs
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def batches(point: Point) -> list[pa.Table]:
     """Return the stream: keys by Zipf's law, whose load shifts at every change."""
     rng = np.random.default_rng(100 + int(point["seed"]))
     number, workers = int(point["keys"]), int(point["workers"])
-    home = jump(hash_keys(np.arange(number)), workers)
+    home = jump_hash(hash_keys(np.arange(number)), workers)
     cost = zipf_costs(number, float(point["skew"]), rng, total=1.0)
     made = []
     for at in range(int(point["change"]) * (1 + int(point["changes"]))):

@@ -103,7 +103,7 @@ def _moved(keys: KeyLoads, owner: "np.ndarray[tuple[int], np.dtype[np.int32]]") 
 def _error(keys: KeyLoads, estimated: Floats) -> float:
     """Return the largest error of a worker's load, in percent of it."""
     loads = np.bincount(keys.owner, weights=estimated, minlength=keys.workers)
-    return float(100 * np.abs(loads / keys.loads() - 1).max())
+    return float(100 * np.abs(loads / keys.worker_loads() - 1).max())
 
 
 def _draw(rows: Rows) -> "Figure":

@@ -13,7 +13,7 @@ from evenflow.experiments import drawing
 from evenflow.experiments.experiment import Claim, Experiment, Point, Row, Rows, Scale
 from evenflow.experiments.measures import judged, only, short, spreads
 from evenflow.experiments.mixed import DEFAULTS, PAPER, SEEDS
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.simulation.keys import zipf_costs
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _points(scale: Scale) -> list[Point]:
 def _run(point: Point) -> list[Row]:
     rng = np.random.default_rng(100 + int(point["seed"]))
     keys, workers = int(point["keys"]), int(point["workers"])
-    home = jump(hash_keys(np.arange(keys)), workers)
+    home = jump_hash(hash_keys(np.arange(keys)), workers)
     total = np.zeros(workers)
     for _ in range(int(point["intervals"])):
         loads = np.bincount(home, weights=zipf_costs(keys, float(point["skew"]), rng))

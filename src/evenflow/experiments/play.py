@@ -19,9 +19,9 @@ import pyarrow as pa
 from evenflow.errors import InputError
 from evenflow.experiments.experiment import Point, Row
 from evenflow.jit import kernel
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.model.arrays import Indices, Workers
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 
 FIXED = ("hash", "pkg", "ideal")
 PART = "part"
@@ -105,19 +105,19 @@ def counting(
 def parts_for(workers: int) -> Indices:
     """Return a number for each worker that the hash sends there.
 
-    >>> jump(hash_keys(parts_for(3)), 3).tolist()
+    >>> jump_hash(hash_keys(parts_for(3)), 3).tolist()
     [0, 1, 2]
     """
     numbers = np.arange(100 * workers)
-    homes = jump(hash_keys(numbers), workers)
+    homes = jump_hash(hash_keys(numbers), workers)
     return np.array([numbers[homes == worker][0] for worker in range(workers)])
 
 
 def two_choices(keys: pa.ChunkedArray, workers: int) -> Indices:
     """Send each row to the one of its key's two workers that had fewer rows so far."""
     hashes = hash_keys(keys)
-    second = jump(hash_keys(hashes.view(np.int64)), workers)
-    return _less_loaded(jump(hashes, workers), second, workers)
+    second = jump_hash(hash_keys(hashes.view(np.int64)), workers)
+    return _less_loaded(jump_hash(hashes, workers), second, workers)
 
 
 @kernel

@@ -1,30 +1,29 @@
 """Frozen values that cross borders: loads, routing tables, plans, moves, verdicts. No I/O."""
 
-from evenflow.model.decision import Decision, Judgement, Outcome
-from evenflow.model.hashing import hash_keys, home, jump
+from evenflow.model.decision import BalanceMetrics, Decision, Outcome
+from evenflow.model.hashing import hash_keys, home_workers, jump_hash
 from evenflow.model.hot_keys import HotKey, hot_keys
-from evenflow.model.load import KeyLoads, LoadSeries
 from evenflow.model.plan import (
     EVERYWHERE,
-    Handed,
     Move,
     Plan,
-    arrivals,
-    moves,
-    moves_state,
-    on_fewest,
+    Transfer,
+    arrived_queries,
+    may_move_state,
+    moves_between,
+    place_on_fewest_queries,
 )
+from evenflow.model.planner_loads import KeyLoads, LoadSeries
 from evenflow.model.routing import RoutingTable
 from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
-from evenflow.model.traffic import round_robin_bytes, shipped_bytes, stream_bytes
+from evenflow.model.traffic import round_robin_bytes, stream_bytes, total_shipped_bytes
 from evenflow.model.verdict import Verdict
 
 __all__ = [
     "EVERYWHERE",
+    "BalanceMetrics",
     "Decision",
-    "Handed",
     "HotKey",
-    "Judgement",
     "KeyLoads",
     "KeyStats",
     "LoadSeries",
@@ -34,17 +33,18 @@ __all__ = [
     "QueryLoad",
     "RoutingTable",
     "Snapshot",
+    "Transfer",
     "Verdict",
-    "arrivals",
+    "arrived_queries",
     "hash_keys",
-    "home",
+    "home_workers",
     "hot_keys",
     "imbalance",
-    "jump",
-    "moves",
-    "moves_state",
-    "on_fewest",
+    "jump_hash",
+    "may_move_state",
+    "moves_between",
+    "place_on_fewest_queries",
     "round_robin_bytes",
-    "shipped_bytes",
     "stream_bytes",
+    "total_shipped_bytes",
 ]

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evenflow.model.plan import Handed, Move, Plan
+from evenflow.model.plan import Move, Plan, Transfer
 from evenflow.model.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class BalanceMetrics:
     """The state of balance, measured or predicted.
 
     imbalance      largest over mean load of the active workers: 1 is even
@@ -46,8 +46,8 @@ class Decision:
     trigger: str
     reason: str
     message: str
-    before: Judgement
-    predicted: Judgement | None = None
+    before: BalanceMetrics
+    predicted: BalanceMetrics | None = None
     plan: Plan | None = None
     target: Plan | None = None
     moves: tuple[Move, ...] = ()
@@ -69,8 +69,8 @@ class Outcome:
 
     decision: int
     batch: int
-    measured: Judgement
+    measured: BalanceMetrics
     handed_bytes: int
     pause_seconds: float
     duration_seconds: float | None = None
-    handed: tuple[Handed, ...] = ()
+    handed: tuple[Transfer, ...] = ()

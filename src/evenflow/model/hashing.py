@@ -26,7 +26,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Hashes, Indices, Workers
 
 SEED = np.uint64(42)
-MASK = (1 << 64) - 1
+MASK_64 = (1 << 64) - 1
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -45,34 +45,34 @@ def hash_keys(*columns: pa.Array | pa.ChunkedArray | NDArray[np.generic]) -> Has
     """
     if not columns:
         raise InputError("a key needs at least one column, got none")
-    arrays = [_flat(column) for column in columns]
+    arrays = [_to_array(column) for column in columns]
     hashes = np.full(len(arrays[0]), SEED)
     for array in arrays:
-        hashes = _fold(array, hashes)
+        hashes = _hash_column(array, hashes)
     return hashes
 
 
-def jump(hashes: Hashes, workers: int) -> Workers:
+def jump_hash(hashes: Hashes, workers: int) -> Workers:
     """Map hashes evenly to workers 0..n-1.
 
-    >>> jump(np.array([1, 2, 3], dtype=np.uint64), 1).tolist()
+    >>> jump_hash(np.array([1, 2, 3], dtype=np.uint64), 1).tolist()
     [0, 0, 0]
     """
     if workers < 1:
         raise InputError(f"at least one worker is needed, got {workers}")
-    return _jump(hashes, workers)
+    return _jump_hash_kernel(hashes, workers)
 
 
-def home(hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
+def home_workers(hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
     """Map hashes to the workers that are not drained.
 
     Keys whose worker is drained are hashed again until they meet one that is not, so draining a
     worker moves only its own keys, and its return brings just those back.
 
-    >>> home(np.array([1, 2, 3], dtype=np.uint64), 2, drained={1}).tolist()
+    >>> home_workers(np.array([1, 2, 3], dtype=np.uint64), 2, drained={1}).tolist()
     [0, 0, 0]
     """
-    homes = jump(hashes, workers)
+    homes = jump_hash(hashes, workers)
     if not drained:
         return homes
     out = np.isin(np.arange(workers), list(drained))
@@ -82,44 +82,44 @@ def home(hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers
     keys = hashes[again]
     while len(again):
         keys = _hash_words(keys, keys)
-        homes[again] = jump(keys, workers)
+        homes[again] = jump_hash(keys, workers)
         still = out[homes[again]]
         again, keys = again[still], keys[still]
     return homes
 
 
-def jump_plain(key: int, workers: int) -> int:
+def jump_hash_reference(key: int, workers: int) -> int:
     """Jump hashing of one hash in plain Python: the kernel's oracle."""
     bucket, candidate = -1, 0
     while candidate < workers:
         bucket = candidate
-        key = (key * 2862933555777941757 + 1) & MASK
+        key = (key * 2862933555777941757 + 1) & MASK_64
         candidate = int((bucket + 1) * (float(1 << 31) / float((key >> 33) + 1)))
     return bucket
 
 
-def _flat(column: pa.Array | pa.ChunkedArray | NDArray[np.generic]) -> pa.Array:
+def _to_array(column: pa.Array | pa.ChunkedArray | NDArray[np.generic]) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column if isinstance(column, pa.Array) else pa.array(column)
 
 
-def _fold(array: pa.Array, seeds: Hashes) -> Hashes:
+def _hash_column(array: pa.Array, seeds: Hashes) -> Hashes:
     """Continue the hashes with one more column; NULL rows keep theirs."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return _fold(array.dictionary_decode(), seeds)
+        return _hash_column(array.dictionary_decode(), seeds)
     if pa.types.is_null(kind):
         return seeds
     if pa.types.is_struct(kind):
         hashes = seeds
         for field in array.flatten():
-            hashes = _fold(field, hashes)
+            hashes = _hash_column(field, hashes)
         return hashes
     if _is_bytes(kind):
-        hashes = _hash_bytes(*_bytes(array), seeds)
+        hashes = _hash_bytes(*_value_bytes(array), seeds)
     else:
-        hashes = _hash_words(_words(array), seeds)
+        hashes = _hash_words(_value_words(array), seeds)
     if array.null_count:
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         hashes = np.where(nulls, seeds, hashes)
@@ -135,7 +135,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(is_text or is_binary or is_view or is_fixed or is_wide)
 
 
-def _bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
+def _value_bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
     """Return the bytes of all values and where each begins."""
     kind = array.type
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
@@ -149,7 +149,7 @@ def _bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
     return content, offsets
 
 
-def _words(array: pa.Array) -> Hashes:
+def _value_words(array: pa.Array) -> Hashes:
     """Return the values as 64-bit words, alike whatever the column's width."""
     kind = array.type
     if pa.types.is_decimal(kind):
@@ -204,7 +204,7 @@ def _hash_words(words: Hashes, seeds: Hashes) -> Hashes:
 
 
 @kernel
-def _read(data: NDArray[np.uint8], at: np.uint64, width: int) -> np.uint64:
+def _read_word(data: NDArray[np.uint8], at: np.uint64, width: int) -> np.uint64:
     """Assemble `width` little-endian bytes."""
     word = np.uint64(0)
     for byte in range(width):
@@ -224,10 +224,10 @@ def _hash_bytes(data: NDArray[np.uint8], offsets: Indices, seeds: Hashes) -> Has
             lanes = (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)
             a, b, c, d = lanes
             while at + all_lanes <= end:
-                a = _rotate(a + _read(data, at, 8) * _P2, 31) * _P1
-                b = _rotate(b + _read(data, at + eight, 8) * _P2, 31) * _P1
-                c = _rotate(c + _read(data, at + np.uint64(16), 8) * _P2, 31) * _P1
-                d = _rotate(d + _read(data, at + np.uint64(24), 8) * _P2, 31) * _P1
+                a = _rotate(a + _read_word(data, at, 8) * _P2, 31) * _P1
+                b = _rotate(b + _read_word(data, at + eight, 8) * _P2, 31) * _P1
+                c = _rotate(c + _read_word(data, at + np.uint64(16), 8) * _P2, 31) * _P1
+                d = _rotate(d + _read_word(data, at + np.uint64(24), 8) * _P2, 31) * _P1
                 at += all_lanes
             value = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
             for lane in (a, b, c, d):
@@ -236,10 +236,10 @@ def _hash_bytes(data: NDArray[np.uint8], offsets: Indices, seeds: Hashes) -> Has
             value = seed + _P5
         value += length
         while at + eight <= end:
-            value = _mix_word(value, _read(data, at, 8))
+            value = _mix_word(value, _read_word(data, at, 8))
             at += eight
         if at + four <= end:
-            value = _rotate(value ^ (_read(data, at, 4) * _P1), 23) * _P2 + _P3
+            value = _rotate(value ^ (_read_word(data, at, 4) * _P1), 23) * _P2 + _P3
             at += four
         while at < end:
             value = _rotate(value ^ (np.uint64(data[at]) * _P5), 11) * _P1
@@ -249,7 +249,7 @@ def _hash_bytes(data: NDArray[np.uint8], offsets: Indices, seeds: Hashes) -> Has
 
 
 @kernel
-def _jump(hashes: Hashes, workers: int) -> Workers:
+def _jump_hash_kernel(hashes: Hashes, workers: int) -> Workers:
     buckets = np.empty(len(hashes), dtype=np.int32)
     for row in range(len(hashes)):
         key = hashes[row]

@@ -18,15 +18,15 @@ class HotKey(NamedTuple):
 
 def hot_keys(snapshots: Sequence[Snapshot], query: str, count: int) -> list[HotKey]:
     """Return the heaviest keys of a keyed query in the last batch that had rows of any."""
-    if not snapshots or query not in snapshots[-1].following.tables:
+    if not snapshots or query not in snapshots[-1].next_plan.tables:
         return []
     for snapshot in reversed(snapshots):
         found = snapshot.queries[query].keys if query in snapshot.queries else None
         if found is None or not found.cost.any():  # no rows: windows closed, state moved
             continue
-        share = found.shares()
+        share = found.cost_shares()
         order = np.argsort(-share, kind="stable")[:count]
-        owner = snapshots[-1].following.route(query, found.hashes[order])
+        owner = snapshots[-1].next_plan.route(query, found.hashes[order])
         return [
             HotKey(found.names[at], float(share[at]), int(worker))
             for at, worker in zip(order, owner, strict=True)

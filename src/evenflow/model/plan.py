@@ -50,7 +50,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class Transfer:
     """State of a query that one worker gave to another, of all keys that went that way."""
 
     query: str
@@ -59,14 +59,14 @@ class Handed:
     bytes: int
 
 
-def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
+def moves_between(before: Plan, after: Plan) -> tuple[Move, ...]:
     """Return what must move, in a fixed order; detours between the two plans cancel out.
 
     Only what both plans know can move: arrivals and departures are not moves. With another number
     of workers the hash moves keys that no table names; that is refused. With other workers
     drained it does so too: those keys are not listed, only the ones that a table names.
 
-    >>> moves(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
+    >>> moves_between(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
     (Move(query='alerts', before=0, after=1, key_hash=None),)
     """
     whole = [
@@ -98,10 +98,10 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
     return (*whole, *keys)
 
 
-def arrivals(before: Plan, after: Plan) -> dict[str, int]:
+def arrived_queries(before: Plan, after: Plan) -> dict[str, int]:
     """Return the queries that only the second plan knows, and their workers.
 
-    >>> arrivals(Plan(2, {"a": 0}), Plan(2, {"a": 0, "b": 1}, {"c": RoutingTable()}))
+    >>> arrived_queries(Plan(2, {"a": 0}), Plan(2, {"a": 0, "b": 1}, {"c": RoutingTable()}))
     {'b': 1, 'c': -1}
     """
     hosted = {**after.placement, **dict.fromkeys(after.tables, EVERYWHERE)}
@@ -109,10 +109,10 @@ def arrivals(before: Plan, after: Plan) -> dict[str, int]:
     return {name: hosted[name] for name in sorted(new)}
 
 
-def on_fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
+def place_on_fewest_queries(plan: Plan, names: Iterable[str]) -> dict[str, int]:
     """Place whole queries one by one on the active worker that hosts the fewest.
 
-    >>> on_fewest(Plan(2, {"a": 0}), ["b", "c"])
+    >>> place_on_fewest_queries(Plan(2, {"a": 0}), ["b", "c"])
     {'b': 1, 'c': 0}
     """
     hosted = Counter(plan.placement.values())
@@ -123,7 +123,7 @@ def on_fewest(plan: Plan, names: Iterable[str]) -> dict[str, int]:
     return placed
 
 
-def moves_state(before: Plan, after: Plan) -> bool:
+def may_move_state(before: Plan, after: Plan) -> bool:
     """Tell whether state may have to change hands between two plans."""
     rehashed = before.drained != after.drained and before.tables.keys() & after.tables.keys()
-    return bool(rehashed) or bool(moves(before, after))
+    return bool(rehashed) or bool(moves_between(before, after))

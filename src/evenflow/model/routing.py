@@ -7,14 +7,14 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Hashes, Workers, frozen
-from evenflow.model.hashing import home
+from evenflow.model.hashing import home_workers
 
 
-def _no_hashes() -> Hashes:
+def _empty_hashes() -> Hashes:
     return frozen((), np.uint64)
 
 
-def _no_owners() -> Workers:
+def _empty_owners() -> Workers:
     return frozen((), np.int32)
 
 
@@ -32,8 +32,8 @@ class RoutingTable:
     (2, 1)
     """
 
-    hashes: Hashes = field(default_factory=_no_hashes)
-    owners: Workers = field(default_factory=_no_owners)
+    hashes: Hashes = field(default_factory=_empty_hashes)
+    owners: Workers = field(default_factory=_empty_owners)
 
     def __post_init__(self) -> None:
         if len(self.hashes) != len(self.owners):
@@ -42,7 +42,7 @@ class RoutingTable:
             raise InputError("a routing table names a key twice, or is not sorted: use of()")
 
     @classmethod
-    def of(cls, hashes: Hashes, owners: Workers | list[int]) -> "RoutingTable":
+    def from_entries(cls, hashes: Hashes, owners: Workers | list[int]) -> "RoutingTable":
         """Build a table from entries in any order."""
         order = np.argsort(hashes, kind="stable")
         places = np.asarray(owners, np.int32)[order]
@@ -51,14 +51,16 @@ class RoutingTable:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def without(self, workers: Collection[int]) -> "RoutingTable":
+    def without_workers(self, workers: Collection[int]) -> "RoutingTable":
         """Return the table without the entries of some workers: those keys follow the hash."""
         kept = ~np.isin(self.owners, list(workers))
-        return self if kept.all() else RoutingTable.of(self.hashes[kept], self.owners[kept])
+        return (
+            self if kept.all() else RoutingTable.from_entries(self.hashes[kept], self.owners[kept])
+        )
 
     def route(self, hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
         """Return the worker of each hashed key: the table's, else the hash's."""
-        routed = home(hashes, workers, drained)
+        routed = home_workers(hashes, workers, drained)
         if len(self):
             at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
             listed = self.hashes[at] == hashes

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers, frozen
-from evenflow.model.plan import Handed, Plan
+from evenflow.model.plan import Plan, Transfer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyStats:
     """The keys of a keyed query in one batch: heavy ones one by one, the others added up.
 
-    hashes, owner, cost, state, names  one entry for each heavy key, ascending by hash
-    rest_keys, rest_cost, rest_state   number, cost and state of the others on each worker
-    rest_fixed                         of rest_cost, what no row causes
+    hashes, owner, cost, state_bytes, names  one entry for each heavy key, ascending by hash
+    rest_keys, rest_cost, rest_state_bytes  number, cost and state of the others on each worker
+    rest_fixed_cost                    of rest_cost, what no row causes
     rows                               of each heavy key in the batch
     cost is in CPU seconds of the batch, state in bytes; names are for people.
     """
@@ -23,12 +23,12 @@ class KeyStats:
     hashes: Hashes
     owner: Workers
     cost: Floats
-    state: Floats
+    state_bytes: Floats
     names: tuple[str, ...]
     rest_keys: Indices
     rest_cost: Floats
-    rest_state: Floats
-    rest_fixed: Floats
+    rest_state_bytes: Floats
+    rest_fixed_cost: Floats
     rows: Indices
 
     def __post_init__(self) -> None:
@@ -45,9 +45,9 @@ class KeyStats:
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
 
-    def shares(self) -> Floats:
+    def cost_shares(self) -> Floats:
         """Return the part of each heavy key in all that rows cost."""
-        total = float(self.cost.sum() + (self.rest_cost - self.rest_fixed).sum())
+        total = float(self.cost.sum() + (self.rest_cost - self.rest_fixed_cost).sum())
         return self.cost / total if total > 0 else np.zeros_like(self.cost)
 
 
@@ -89,33 +89,33 @@ class Snapshot:
     """One batch.
 
     at         seconds since the epoch when the batch ended
-    seconds    since the batch before ended: load over seconds is the share of a core
+    interval_seconds  since the batch before ended: load over seconds is the share of a core
     plan       held in this batch
-    following  holds in the next one, or after it if state is on its way: what to change
-    drain      the workers that are asked to be drained from now on (`plan.drained` are so now)
-    shipped    stream -> bytes that each worker was sent
-    worker_seconds  CPU seconds of each worker, all its work for the batch
-    handed     state that workers gave to others at its end
+    next_plan  holds in the next one, or after it if state is on its way: what to change
+    workers_to_drain  the workers that are asked to be drained from now on (`plan.drained` are so now)
+    shipped_bytes  stream -> bytes that each worker was sent
+    worker_cpu_seconds  CPU seconds of each worker, all its work for the batch
+    transfers  state that workers gave to others at its end
     idle       whether no query had work: a batch to take in what was asked, or to move state
     """
 
     batch: int
     at: float
-    seconds: float
+    interval_seconds: float
     plan: Plan
-    following: Plan
-    drain: frozenset[int] = frozenset()
+    next_plan: Plan
+    workers_to_drain: frozenset[int] = frozenset()
     queries: Mapping[str, QueryLoad] = field(default_factory=dict)
-    shipped: Mapping[str, Floats] = field(default_factory=dict)
-    worker_seconds: Floats = field(default_factory=lambda: np.zeros(0))
-    handed: tuple[Handed, ...] = ()
+    shipped_bytes: Mapping[str, Floats] = field(default_factory=dict)
+    worker_cpu_seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    transfers: tuple[Transfer, ...] = ()
     idle: bool = field(init=False)
 
     def __post_init__(self) -> None:
         worked = any(query.load.any() for query in self.queries.values())
         object.__setattr__(self, "idle", not worked)
 
-    def loads(self) -> Floats:
+    def worker_loads(self) -> Floats:
         """Return the load of every worker: what its queries and its shares of keyed ones need."""
         total = np.zeros(self.plan.workers)
         for query in self.queries.values():

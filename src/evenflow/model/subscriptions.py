@@ -56,7 +56,7 @@ class Subscriptions:
                 raise InputError(f"{name} of up to {most:g} add up to more than a double holds")
 
     @classmethod
-    def of(
+    def from_source_sets(
         cls,
         queries: Iterable[Iterable[int]],
         rates: Sequence[float] | Floats | None = None,
@@ -77,19 +77,19 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self.loads)
 
-    def of_query(self, query: int) -> Workers:
+    def sources_of_query(self, query: int) -> Workers:
         """Return S_q."""
         return self.sources[self.starts[query] : self.starts[query + 1]]
 
-    def degrees(self) -> Indices:
+    def reader_counts(self) -> Indices:
         """Return |N(s)|, the number of queries that read each source."""
         return np.bincount(self.sources, minlength=len(self.rates)).astype(np.int64)
 
-    def query_of_subscription(self) -> Indices:
+    def query_of_entry(self) -> Indices:
         """Return, for each entry of `sources`, the query it belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
-    def take(self, queries: Indices) -> "Subscriptions":
+    def select_queries(self, queries: Indices) -> "Subscriptions":
         """Return only these queries, in this order, over the same sources."""
         sizes = np.diff(self.starts)[queries]
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)

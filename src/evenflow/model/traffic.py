@@ -11,26 +11,26 @@ def stream_bytes(snapshot: Snapshot) -> dict[str, float]:
     A worker with a whole query over a stream gets all of it. Without any, workers get the shares
     of keyed queries, which are one copy; if keyed queries split it differently, somewhat more.
     """
-    whole = _hosts(snapshot, snapshot.plan.placement)
+    whole = _workers_by_stream(snapshot, snapshot.plan.placement)
     return {
         stream: float(
             max(sent[worker] for worker in whole[stream]) if stream in whole else sent.sum()
         )
-        for stream, sent in snapshot.shipped.items()
+        for stream, sent in snapshot.shipped_bytes.items()
     }
 
 
-def shipped_bytes(snapshot: Snapshot) -> float:
+def total_shipped_bytes(snapshot: Snapshot) -> float:
     """Return the bytes of streams sent to workers in a batch."""
-    return float(sum(sent.sum() for sent in snapshot.shipped.values()))
+    return float(sum(sent.sum() for sent in snapshot.shipped_bytes.values()))
 
 
 def round_robin_bytes(snapshot: Snapshot) -> float:
     """Return what the batch would have shipped with its whole queries dealt out in turn."""
-    return sum(round_robin_streams(snapshot).values())
+    return sum(round_robin_stream_bytes(snapshot).values())
 
 
-def round_robin_streams(snapshot: Snapshot) -> dict[str, float]:
+def round_robin_stream_bytes(snapshot: Snapshot) -> dict[str, float]:
     """Return what it would have shipped of each stream.
 
     The same streams and queries on the same active workers, queries in the order in which they
@@ -40,7 +40,10 @@ def round_robin_streams(snapshot: Snapshot) -> dict[str, float]:
     active = snapshot.plan.active
     asked = [name for name in snapshot.queries if name in snapshot.plan.placement]
     dealt = {name: active[at % len(active)] for at, name in enumerate(asked)}
-    before, after = _hosts(snapshot, snapshot.plan.placement), _hosts(snapshot, dealt)
+    before, after = (
+        _workers_by_stream(snapshot, snapshot.plan.placement),
+        _workers_by_stream(snapshot, dealt),
+    )
     keyed = {
         stream
         for name, query in snapshot.queries.items()
@@ -52,7 +55,7 @@ def round_robin_streams(snapshot: Snapshot) -> dict[str, float]:
         whole = after.get(stream, set())
         found[stream] = size * len(whole)
         if stream in keyed:
-            shares = snapshot.shipped[stream]
+            shares = snapshot.shipped_bytes[stream]
             unknown = before.get(stream, set())
             found[stream] += sum(
                 size / len(active) if worker in unknown else float(shares[worker])
@@ -62,7 +65,7 @@ def round_robin_streams(snapshot: Snapshot) -> dict[str, float]:
     return found
 
 
-def _hosts(snapshot: Snapshot, placement: Mapping[str, int]) -> dict[str, set[int]]:
+def _workers_by_stream(snapshot: Snapshot, placement: Mapping[str, int]) -> dict[str, set[int]]:
     """Return the workers that have a whole query over each stream."""
     found: dict[str, set[int]] = {}
     for name, query in snapshot.queries.items():

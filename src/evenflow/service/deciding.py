@@ -5,7 +5,7 @@ from dataclasses import asdict
 from heapq import nlargest
 from itertools import islice
 
-from evenflow.model.decision import Decision, Judgement, Outcome
+from evenflow.model.decision import BalanceMetrics, Decision, Outcome
 from evenflow.model.plan import Move
 from evenflow.service import views
 
@@ -53,7 +53,7 @@ def decision(
     )
 
 
-def _judgement(value: Judgement) -> views.Judgement:
+def _judgement(value: BalanceMetrics) -> views.Judgement:
     return views.Judgement(
         imbalance=value.imbalance,
         max_load=value.max_load,

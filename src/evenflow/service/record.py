@@ -54,7 +54,7 @@ class Record:
         self._last = found.batch
         added = state.point(found)
         self.points.append(added)
-        self._loads[found.batch] = [round(float(load), 6) for load in found.loads()]
+        self._loads[found.batch] = [round(float(load), 6) for load in found.worker_loads()]
         while len(self._loads) > _POINTS:
             del self._loads[next(iter(self._loads))]
         for name, query in found.queries.items():
@@ -66,7 +66,7 @@ class Record:
         rows = int(sum(query.rows_in.sum() for query in found.queries.values()))
         self.batches += 1
         self.rows += rows
-        self._metrics.batch(found.seconds, rows)
+        self._metrics.batch(found.interval_seconds, rows)
         return added
 
     def _decided(self, made: Decision) -> None:

@@ -10,7 +10,7 @@ from evenflow import model
 from evenflow.model.arrays import Floats
 from evenflow.model.plan import Plan
 from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
-from evenflow.model.traffic import round_robin_streams, shipped_bytes
+from evenflow.model.traffic import round_robin_stream_bytes, total_shipped_bytes
 from evenflow.service import running, views
 
 # What the page gets; the API lists everything.
@@ -41,7 +41,7 @@ class Seen:
         """Return every worker's load as the share of a core."""
         if self.snapshot is None:
             return np.zeros(self.plan.workers)
-        return per_second(self.snapshot.loads(), self.snapshot)
+        return per_second(self.snapshot.worker_loads(), self.snapshot)
 
     def loads_of(self, name: str) -> QueryLoad | None:
         """Return what was measured of a query in the last batch."""
@@ -50,22 +50,26 @@ class Seen:
 
 def per_second(values: Floats, snapshot: Snapshot) -> Floats:
     """Return amounts of a batch as amounts a second."""
-    return values / snapshot.seconds if snapshot.seconds > 0 else np.zeros_like(values)
+    return (
+        values / snapshot.interval_seconds
+        if snapshot.interval_seconds > 0
+        else np.zeros_like(values)
+    )
 
 
 def point(snapshot: Snapshot) -> views.Point:
     """Return a batch as one point of the course of time."""
-    loads, active = snapshot.loads(), snapshot.plan.active
+    loads, active = snapshot.worker_loads(), snapshot.plan.active
     rows = np.array([query.rows_in.sum() for query in snapshot.queries.values()], float)
     return views.Point(
         batch=snapshot.batch,
         at=snapshot.at,
-        seconds=snapshot.seconds,
+        seconds=snapshot.interval_seconds,
         loads=_rounded(per_second(loads, snapshot)),
         active=len(active),
         imbalance=round(imbalance(loads, active), 4),
         rows_per_second=float(per_second(rows, snapshot).sum()),
-        shipped_bytes=shipped_bytes(snapshot),
+        shipped_bytes=total_shipped_bytes(snapshot),
     )
 
 
@@ -77,10 +81,10 @@ def workers(seen: Seen) -> list[views.Worker]:
     state, shipped, seconds = np.zeros(count), np.zeros(count), np.zeros(count)
     asked: frozenset[int] = frozenset()
     if seen.snapshot is not None:
-        asked = seen.snapshot.drain
+        asked = seen.snapshot.workers_to_drain
         state = sum((query.state_bytes for query in seen.snapshot.queries.values()), state)
-        shipped = sum(seen.snapshot.shipped.values(), shipped)
-        seconds = _wide(seen.snapshot.worker_seconds, count)
+        shipped = sum(seen.snapshot.shipped_bytes.values(), shipped)
+        seconds = _wide(seen.snapshot.worker_cpu_seconds, count)
     hosted = np.bincount(np.array(list(seen.plan.placement.values()), int), minlength=count)
     return [
         views.Worker(
@@ -156,9 +160,11 @@ def _key(hosted: running.Query, *, keyed: bool) -> list[str] | None:
 def streams(seen: Seen) -> list[views.Stream]:
     """Return the streams, the most shipped first."""
     nothing, found = np.zeros(seen.plan.workers), []
-    turn = {} if seen.snapshot is None else round_robin_streams(seen.snapshot)
+    turn = {} if seen.snapshot is None else round_robin_stream_bytes(seen.snapshot)
     for name, stream in seen.streams.items():
-        shipped = nothing if seen.snapshot is None else seen.snapshot.shipped.get(name, nothing)
+        shipped = (
+            nothing if seen.snapshot is None else seen.snapshot.shipped_bytes.get(name, nothing)
+        )
         found.append(
             views.Stream(
                 name=name,

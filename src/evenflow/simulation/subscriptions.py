@@ -108,7 +108,7 @@ def with_rates(
     """
     if exponent <= 0:
         raise InputError(f"the exponent of the rates must be positive, got {exponent}")
-    degrees = np.maximum(subscriptions.degrees(), 1).astype(np.float64)
+    degrees = np.maximum(subscriptions.reader_counts(), 1).astype(np.float64)
     rates: Floats
     if correlation == "random":
         rates = 1.0 + rng.pareto(exponent, len(degrees))

@@ -14,7 +14,7 @@ from evenflow.spark.bundle import Ref
 from evenflow.spark.ledger import Entry, Subscribing
 from evenflow.spark.registry import Registry, columns_of, columns_record, listed
 from evenflow.spark.submission import Submission
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class Upcoming:
 class Asks:
     """The files of asks, numbered in the order in which they came."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FileStore) -> None:
         self.store = store
         self.end = 0
 
     def open(self, head: Entry) -> list[Ask]:
         """Return those that no border has taken in yet."""
-        numbers = [int(name) for name in self.store.names("asked")]
+        numbers = [int(name) for name in self.store.list_names("asked")]
         self.end = max([head.asked, *(number + 1 for number in numbers)])
         waiting = [number for number in numbers if number >= head.asked]
         return [_ask(self.store.read_record(_file(number))) for number in waiting]
@@ -118,9 +118,9 @@ class Asks:
         self.end += 1
 
 
-def forget(store: Store, head: Entry) -> None:
+def forget(store: FileStore, head: Entry) -> None:
     """Delete what borders have taken in."""
-    names = store.names("asked")
+    names = store.list_names("asked")
     store.delete(f"asked/{name}" for name in names if int(name) < head.asked)
 
 

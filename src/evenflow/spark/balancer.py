@@ -1,6 +1,6 @@
 """The loop around the controller: observe a batch, decide, remember. All effects are here.
 
-Deciding is `evenflow.planning.joint`, a pure function; this calls it at every border, lets slow
+Deciding is `evenflow.planning.controller`, a pure function; this calls it at every border, lets slow
 planners run on a thread beside the batches, and writes down what was seen and decided.
 """
 
@@ -9,30 +9,39 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from evenflow.history import History, has_history, read_history
-from evenflow.model import EVERYWHERE, Decision, Outcome, Plan, Snapshot, Verdict, arrivals, moves
+from evenflow.model import (
+    EVERYWHERE,
+    Decision,
+    Outcome,
+    Plan,
+    Snapshot,
+    Verdict,
+    arrived_queries,
+    moves_between,
+)
 from evenflow.planning import keys, operators
-from evenflow.planning.joint import (
+from evenflow.planning.controller import (
     Balancing,
-    adopt,
-    arrive,
-    asked,
-    considered,
     decide,
-    global_plan,
-    is_due,
-    mean_loads,
-    outcome,
-    remembered,
+    decide_traffic_repair,
+    is_repair_due,
+    manual_decision,
+    mean_query_loads,
+    mean_stream_bytes,
+    measure_outcome,
+    place_arriving_queries,
+    plan_traffic_repair,
+    refuse_plan,
     same_plan,
-    stream_rates,
-    without_plan,
+    select_window,
+    with_repair_result,
 )
 from evenflow.spark.batch import Batch, Controller
 from evenflow.spark.border import Streams
 from evenflow.spark.observe import Memory, observe
 from evenflow.spark.registry import listed
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import HistoryWriter, has_history, read_history
 
 KEPT = 256  # batches held in memory; the history on disk has more
 WAITED = 64  # batches at most after which it can be told what a decision brought
@@ -44,7 +53,7 @@ class Balancer:
     def __init__(self, config: Balancing, controller: Controller | None = None) -> None:
         self.config = config
         self.controller = controller
-        self._history: History | None = None
+        self._history: HistoryWriter | None = None
         self.snapshots: deque[Snapshot] = deque(maxlen=KEPT)
         self.decisions: deque[Decision] = deque(maxlen=KEPT)
         self.outcomes: deque[Outcome] = deque(maxlen=KEPT)
@@ -56,9 +65,9 @@ class Balancer:
         self._slow: Future[Plan] | None = None
         self._planned: Snapshot | None = None  # what the thread planned from last
 
-    def open(self, store: Store, head: int) -> None:
+    def open(self, store: FileStore, head: int) -> None:
         """Go on from what was recorded of the batches before `head`, and record from there."""
-        self._history = History(store)
+        self._history = HistoryWriter(store)
         self._thread.submit(_warm_up, self.config)
         if head > 0 and has_history(store):
             snapshots, decisions, outcomes = read_history(store.uri, KEPT)
@@ -81,7 +90,7 @@ class Balancer:
 
     def __call__(self, batch: Batch) -> Plan | None:
         """Return the plan to follow after a batch, if there is one; `record` is told what is."""
-        self._known = self.snapshots[-1].following if self.snapshots else batch.plan
+        self._known = self.snapshots[-1].next_plan if self.snapshots else batch.plan
         snapshot, self._memory = observe(batch, self._memory)
         self.snapshots.append(snapshot)
         self._made = None
@@ -100,7 +109,7 @@ class Balancer:
         """Write down a batch, what is followed from its border on, and what came of it before."""
         decision = _with_arrivals(
             _with(self._decision(batch, plan), "plan_refused", "plan", *refused),
-            arrivals(self._known, batch.following),
+            arrived_queries(self._known, batch.following),
         )
         if decision.plan is not None:
             self._open.append(decision)
@@ -117,10 +126,12 @@ class Balancer:
         """Return the decision that led to a plan: the planners', if it is theirs alone."""
         made = self._made
         if plan is None:
-            return without_plan(made or self._decide(Balancing.off()))
+            return refuse_plan(made or self._decide(Balancing.off()))
         if made is not None and made.plan is not None and same_plan(plan, made.plan):
             return made
-        told = asked(plan, tuple(self.snapshots), self.config.window, self._asked_for(batch, plan))
+        told = manual_decision(
+            plan, tuple(self.snapshots), self.config.window, self._asked_for(batch, plan)
+        )
         if made is None:
             return told
         if made.plan is None:
@@ -146,16 +157,16 @@ class Balancer:
         if batch.asked is not None:
             said.insert(0, "asked for by hand")
         elif self.controller is not None and any(
-            move.query not in pins for move in moves(batch.following, plan)
+            move.query not in pins for move in moves_between(batch.following, plan)
         ):
             said.insert(0, "asked for by a controller of its own")
         return "; ".join(said if pins else said[:-1])
 
     def _beside(self, quiet: Decision, snapshots: tuple[Snapshot, ...]) -> Decision:
         """Judge what the thread has planned meanwhile, and let it plan anew if there is cause."""
-        if self._slow is None and is_due(self._planned, snapshots[-1], self.config):
+        if self._slow is None and is_repair_due(self._planned, snapshots[-1], self.config):
             self._planned = snapshots[-1]
-            self._slow = self._thread.submit(global_plan, snapshots, self.config)
+            self._slow = self._thread.submit(plan_traffic_repair, snapshots, self.config)
         if self._slow is None or not self._slow.done():
             return quiet
         done, self._slow = self._slow, None
@@ -163,8 +174,10 @@ class Balancer:
         if failed is not None:  # it only would have saved traffic: told, and the stream goes on
             why = f"{type(failed).__name__}: {failed}"
             return _with(quiet, "planner_failed", self.config.repair, why)
-        adopted = adopt(done.result(), snapshots, tuple(self.decisions), self.config)
-        return considered(quiet, adopted)
+        adopted = decide_traffic_repair(
+            done.result(), snapshots, tuple(self.decisions), self.config
+        )
+        return with_repair_result(quiet, adopted)
 
     # What came of it
 
@@ -172,7 +185,7 @@ class Balancer:
         """Return the outcomes that can be told by now."""
         found, still = [], []
         for decision in self._open:
-            told = outcome(decision, tuple(self.snapshots))
+            told = measure_outcome(decision, tuple(self.snapshots))
             if told is not None:
                 found.append(told)
             elif self.snapshots[-1].batch - decision.batch <= WAITED:
@@ -184,13 +197,13 @@ class Balancer:
 
     def arrive(self, plan: Plan, waiting: Streams, hosted: Streams) -> Mapping[str, int]:
         """Place arriving queries where their streams flow, under the balance bound."""
-        snapshots = remembered(tuple(self.snapshots), self.config.window)
-        return arrive(
+        snapshots = select_window(tuple(self.snapshots), self.config.window)
+        return place_arriving_queries(
             plan,
             {**hosted, **waiting},
-            mean_loads(snapshots, hosted),
+            mean_query_loads(snapshots, hosted),
             self.config,
-            stream_rates(snapshots),
+            mean_stream_bytes(snapshots),
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable, on_fewest
+from evenflow.model import Plan, RoutingTable, place_on_fewest_queries
 from evenflow.spark.ledger import Derived, Entry, HandOff, Subscribing
 from evenflow.spark.registry import Hosted, Registry, listed
 from evenflow.spark.report import Report
@@ -175,7 +175,7 @@ def complete(plan: Plan, present: Plan, registry: Registry) -> Plan:
     return Plan(
         plan.workers,
         placement,
-        {name: table.without(plan.drained) for name, table in tables.items()},
+        {name: table.without_workers(plan.drained) for name, table in tables.items()},
         plan.drained,
     )
 
@@ -224,7 +224,7 @@ def fitting(plan: Plan, present: Plan, registry: Registry) -> Plan:
         for name, worker in plan.placement.items()
         if name in names and worker in active and names[name].pin is None
     }
-    tables = {n: t.without(present.drained) for n, t in plan.tables.items() if n in names}
+    tables = {n: t.without_workers(present.drained) for n, t in plan.tables.items() if n in names}
     whole = {name for name in names if names[name].keys is None}
     return replace(
         present,
@@ -254,7 +254,7 @@ Arrive = Callable[[Plan, Streams, Streams], Mapping[str, int]]
 
 def fewest(plan: Plan, waiting: Streams, _hosted: Streams) -> Mapping[str, int]:
     """Place each query on the active worker with the fewest."""
-    return on_fewest(plan, waiting)
+    return place_on_fewest_queries(plan, waiting)
 
 
 def settle(plan: Plan, registry: Registry, arrive: Arrive) -> Plan:

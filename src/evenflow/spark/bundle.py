@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 _ALIGN = 64
 
@@ -38,7 +38,7 @@ class Bundle:
         self.size += buffer.size + gap
         return ref
 
-    def write(self, store: Store, *, durable: bool = False) -> None:
+    def write(self, store: FileStore, *, durable: bool = False) -> None:
         """Write the file, if there is anything to write; `durable` waits for the disk."""
         if self._parts:
             store.write(self.file, self._parts, durable=durable)
@@ -62,6 +62,6 @@ def unpack(blob: bytes | pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()
 
 
-def read_part(store: Store, ref: Ref) -> pa.Buffer:
+def read_part(store: FileStore, ref: Ref) -> pa.Buffer:
     """Return the bytes of a part."""
     return store.read(ref.file).slice(ref.offset, ref.length)

@@ -8,7 +8,7 @@ from evenflow.spark import asks
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.results import Results
 from evenflow.spark.router import CHUNKS
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 SWEEP_EVERY = 64
 
@@ -20,7 +20,7 @@ def clean(ledger: Ledger, head: Entry) -> None:
     asks.forget(store, head)
     # A pulse of batch b is read in b + 1, which is surely committed when b + 3 comes next.
     read = f"{head.batch - 2:012d}"
-    store.delete(f"pulse/{name}" for name in store.names("pulse") if name[:12] < read)
+    store.delete(f"pulse/{name}" for name in store.list_names("pulse") if name[:12] < read)
     _forget_chunks(store, head)
     if head.batch % SWEEP_EVERY == 0:
         sweep(ledger, head)
@@ -37,15 +37,17 @@ def sweep(ledger: Ledger, head: Entry) -> None:
     # What carries a younger number may be of an attempt that is still at work.
     young = f"{head.batch - 1:012d}"
     for folder in ("state", "exchange"):
-        files = [f"{folder}/{name}" for name in ledger.store.names(folder) if name[:12] < young]
+        files = [
+            f"{folder}/{name}" for name in ledger.store.list_names(folder) if name[:12] < young
+        ]
         ledger.store.delete(file for file in files if file not in live)
     _forget_chunks(ledger.store, head)
     _sweep_results(Results(ledger.store), head.batch - 1)
 
 
-def _forget_chunks(store: Store, head: Entry) -> None:
+def _forget_chunks(store: FileStore, head: Entry) -> None:
     """Delete what the router wrote for batches that are committed: nobody reads it again."""
-    old = [name for name in store.names(CHUNKS) if name[:12] < f"{head.batch:012d}"]
+    old = [name for name in store.list_names(CHUNKS) if name[:12] < f"{head.batch:012d}"]
     store.delete(f"{CHUNKS}/{name}" for name in old)
 
 
@@ -53,7 +55,7 @@ def _sweep_results(results: Results, young: int) -> None:
     first = max(0, young - 2 * SWEEP_EVERY)
     named = results.named(first, young)
     found = [
-        name for name in results.store.names("results/data") if first <= int(name[:12]) < young
+        name for name in results.store.list_names("results/data") if first <= int(name[:12]) < young
     ]
     files = [f"results/data/{name}" for name in found]
     results.store.delete(file for file in files if file not in named)

@@ -5,13 +5,13 @@ what it is about to do before each step; if that dies too, the step it noted is 
 attempts leave that query out. Spark must allow at least three attempts: `local[2,4]`.
 """
 
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 
 class Care:
     """The notes of one worker's attempts at one batch."""
 
-    def __init__(self, store: Store, slot: int, batch: int, attempt: int) -> None:
+    def __init__(self, store: FileStore, slot: int, batch: int, attempt: int) -> None:
         self.store, self.batch, self.attempt = store, batch, attempt
         self.name = f"care/{slot:05d}"
         self.guilty: list[str] = []

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, moves_state
+from evenflow.model import Plan, may_move_state
 from evenflow.spark import border, cleaning
 from evenflow.spark.asks import Ask, Asks, Drain, Subscribe, Upcoming
 from evenflow.spark.batch import Batch, Controller, Record
@@ -25,7 +25,7 @@ from evenflow.spark.opening import Hold, open_checkpoint
 from evenflow.spark.registry import Registry
 from evenflow.spark.report import Report
 from evenflow.spark.results import Results
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 _HISTORY = 200
 
@@ -35,7 +35,7 @@ class Driver:
 
     def __init__(
         self,
-        store: Store,
+        store: FileStore,
         workers: int,
         controller: Controller | None = None,
         arrive: border.Arrive = border.fewest,
@@ -252,7 +252,7 @@ class Driver:
             return done, asked
         self.ledger.write_plan(number + 1, following)
         crash_point("driver.plan")
-        if not moves_state(plan, following):
+        if not may_move_state(plan, following):
             return done, replace(asked, plan=number + 1)
         return done, replace(asked, next_plan=number + 1, rollback=number)
 

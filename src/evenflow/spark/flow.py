@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.spark import declaring
 from evenflow.spark.balancer import Balancer
 from evenflow.spark.batch import Controller
@@ -22,8 +23,7 @@ from evenflow.spark.run import Run
 from evenflow.spark.submission import Submission, check_free
 from evenflow.spark.values import arrow_rows, arrow_schema
 from evenflow.spark.worker import Runtime
-from evenflow.store import Store
-from evenflow.words import duration_us
+from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ class Flow(declaring.Declares):
         if active is not None and not 1 <= active <= workers:
             raise InputError(f"active must be between 1 and {workers} workers, got {active}")
         self._spark = spark
-        self._store = Store(str(checkpoint))
+        self._store = FileStore(str(checkpoint))
         self._sources: dict[str, DataFrame] = {}
         self._registry = Registry()
         self._plan = Plan(workers, drained=frozenset(range(active or workers, workers)))

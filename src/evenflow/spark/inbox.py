@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from evenflow.spark.bundle import Ref, read_part, unpack
 from evenflow.spark.router import FILED, POISON
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Inbox:
 
 
 def open_inbox(
-    store: Store, envelopes: Iterable[Envelope], derived: Iterable[tuple[str, Ref]]
+    store: FileStore, envelopes: Iterable[Envelope], derived: Iterable[tuple[str, Ref]]
 ) -> Inbox:
     """Put the blobs of each stream together, in an order that does not depend on arrival.
 
@@ -53,7 +53,7 @@ def open_inbox(
     return Inbox(_joined(rows), _joined(poison), dict(shipped))
 
 
-def _blob(store: Store, envelope: Envelope) -> pa.Buffer:
+def _blob(store: FileStore, envelope: Envelope) -> pa.Buffer:
     if envelope.kind == FILED:
         return read_part(store, Ref(*json.loads(envelope.blob)))
     return pa.py_buffer(envelope.blob)

@@ -15,7 +15,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable
 from evenflow.spark.bundle import Ref
 from evenflow.spark.registry import Hosted, Registry, query_of, query_record
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 FORMAT = 1
 KEPT = 3
@@ -89,14 +89,14 @@ class Entry:
 class Ledger:
     """Entries, plans and registries as files; what was read last is kept: it never changes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FileStore) -> None:
         self.store = store
         self._plans: dict[int, Plan] = {}
         self._registries: dict[int, Registry] = {}
 
     def batches(self) -> list[int]:
         """Return the batches that have an entry, ascending."""
-        return [int(name) for name in self.store.names("ledger")]
+        return [int(name) for name in self.store.list_names("ledger")]
 
     def entry(self, batch: int) -> Entry:
         """Read what holds in a batch."""
@@ -150,7 +150,7 @@ class Ledger:
 
     def past_names(self) -> list[str]:
         """Name the queries that were cancelled."""
-        return self.store.names("past")
+        return self.store.list_names("past")
 
     def write_past(self, query: Hosted) -> None:
         """Write down a query that is cancelled."""
@@ -162,7 +162,7 @@ class Ledger:
         old = [_name(batch) for batch in self.batches() if batch <= head.batch - KEPT]
         first = self.entry(kept[0])
         for folder, oldest in (("plans", first.plan), ("registries", first.registry)):
-            names = [name for name in self.store.names(folder) if int(name) < oldest]
+            names = [name for name in self.store.list_names(folder) if int(name) < oldest]
             keep = first.rollback if folder == "plans" else None
             old += [f"{folder}/{name}" for name in names if int(name) != keep]
         self.store.delete(old)
@@ -184,7 +184,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
 
 def _plan(record: Any) -> Plan:
     tables = {
-        query: RoutingTable.of(np.array(hashes, dtype=np.uint64), owners)
+        query: RoutingTable.from_entries(np.array(hashes, dtype=np.uint64), owners)
         for query, (hashes, owners) in record["tables"].items()
     }
     return Plan(record["workers"], record["placement"], tables, frozenset(record["drained"]))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model import Handed, KeyStats, Plan, QueryLoad, Snapshot
+from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot, Transfer
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
 from evenflow.spark.batch import Batch
 from evenflow.spark.border import promotable
@@ -179,7 +179,7 @@ def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     seconds, handed = np.zeros(done.plan.workers), []
     for report in done.reports:
         handed += [
-            Handed(names[uid], report.slot, slot, state.length)
+            Transfer(names[uid], report.slot, slot, state.length)
             for uid, slot, state in report.handoffs
             if uid in names
         ]
@@ -189,14 +189,14 @@ def _snapshot(done: Batch, queries: Mapping[str, QueryLoad]) -> Snapshot:
     return Snapshot(
         batch=done.number,
         at=done.at,
-        seconds=done.seconds,
+        interval_seconds=done.seconds,
         plan=done.plan,
-        following=done.following,
-        drain=done.drain,
+        next_plan=done.following,
+        workers_to_drain=done.drain,
         queries=queries,
-        shipped=dict(sorted(shipped.items())),
-        worker_seconds=seconds,
-        handed=tuple(handed),
+        shipped_bytes=dict(sorted(shipped.items())),
+        worker_cpu_seconds=seconds,
+        transfers=tuple(handed),
     )
 
 

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.registry import Registry
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 FORMAT = 2
 
@@ -49,7 +49,7 @@ def check_meta(found: Any, wanted: Any, uri: str) -> None:
 
 def check_spark(ledger: Ledger) -> None:
     """Refuse if Spark's checkpoint and the ledger cannot be of one run."""
-    names = ledger.store.names("spark/offsets")
+    names = ledger.store.list_names("spark/offsets")
     begun = max((int(name) for name in names if name.isdigit()), default=-1)
     head = ledger.batches()[-1]
     if begun not in (head - 1, head):
@@ -62,12 +62,12 @@ def check_spark(ledger: Ledger) -> None:
 class Hold:
     """Keeps other drivers off a checkpoint, where its files are local."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FileStore) -> None:
         self._file: BinaryIO | None = None
-        if store.local is None:
+        if store.local_root is None:
             return
-        store.local.mkdir(parents=True, exist_ok=True)
-        self._file = (store.local / "lock").open("ab")
+        store.local_root.mkdir(parents=True, exist_ok=True)
+        self._file = (store.local_root / "lock").open("ab")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

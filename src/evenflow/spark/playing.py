@@ -114,15 +114,15 @@ def _rows(snapshot: Snapshot, wanted: Play) -> int:
 
 
 def _row(at: int, snapshot: Snapshot, decision: Decision | None, wanted: Play) -> Row:
-    loads = snapshot.loads()
+    loads = snapshot.worker_loads()
     moved = decision is not None and decision.plan is not None
     return {
         "batch": at,
         "rows": _rows(snapshot, wanted),
-        "seconds": snapshot.seconds,
+        "seconds": snapshot.interval_seconds,
         "max_over_mean": imbalance(loads, snapshot.plan.active),
         "active": len(snapshot.plan.active),
         "adjusted": int(moved),
         "moved_mb": decision.moved_bytes / 1e6 if moved and decision is not None else 0.0,
-        "fullest_seconds": float(np.max(snapshot.worker_seconds)),
+        "fullest_seconds": float(np.max(snapshot.worker_cpu_seconds)),
     }

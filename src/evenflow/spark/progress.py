@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def query_name(store: Store) -> str:
+def query_name(store: FileStore) -> str:
     """Return the name that Spark shows for the query of a checkpoint."""
     return f"evenflow {store.uri}"
 
@@ -30,11 +30,11 @@ class Progresses(StreamingQueryListener):
 
     def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
         self.seen: dict[int, Progress] = {}
-        store = Store(checkpoint)
+        store = FileStore(checkpoint)
         self._streams, self._name, self._root = (
             spark.streams,
             query_name(store),
-            store.local or store.uri,
+            store.local_root or store.uri,
         )
 
     def __enter__(self) -> "Progresses":

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from evenflow.spark.report import Report
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 FOLDER = "results/index"
 BLOCKS = (64, 64 * 64)
@@ -42,7 +42,7 @@ class Span(NamedTuple):
 class Results:
     """The index of results and of poison rows."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FileStore) -> None:
         self.store = store
 
     def write(self, batch: int, reports: Iterable[Report]) -> None:
@@ -107,7 +107,7 @@ class Results:
         )
 
     def _files(self) -> list[Span]:
-        return [Span(int(name[:12]), int(name[-12:])) for name in self.store.names(FOLDER)]
+        return [Span(int(name[:12]), int(name[-12:])) for name in self.store.list_names(FOLDER)]
 
     def _read(self, first: int, end: int) -> list[Index]:
         spans = [s for s in self.spans() if s.last >= first and s.first < end]

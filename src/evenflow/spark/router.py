@@ -20,7 +20,7 @@ from evenflow.spark.bundle import Ref, pack
 from evenflow.spark.ledger import Entry, Ledger
 from evenflow.spark.projecting import narrow, whole_rows
 from evenflow.spark.registry import Hosted, Registry, StreamSpec
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 ENVELOPE = "slot int, kind string, name string, blob binary"
 NO_ENVELOPES = ("0 AS slot", "value AS kind", "value AS name", "CAST(value AS BINARY) AS blob")
@@ -163,7 +163,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _to_all(
-    store: Store, slots: list[int], stream: str, blob: pa.Buffer, batch: int
+    store: FileStore, slots: list[int], stream: str, blob: pa.Buffer, batch: int
 ) -> pa.RecordBatch:
     """Send one blob to several workers: a large one is written once, and only named to each.
 

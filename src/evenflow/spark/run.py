@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.spark import declaring
 from evenflow.spark.asks import Cancel, Pin
 from evenflow.spark.balancer import Balancer

@@ -45,11 +45,11 @@ def start_query(
     def commit(frame: "DataFrame", batch: int) -> None:
         driver.commit(batch, lambda: [Report.unpack(*row) for row in frame.collect()])
 
-    local = driver.store.local is not None
+    local = driver.store.local_root is not None
     with _settings(spark, _SETTINGS | (_LOCAL_SETTINGS if local else {})):
         writer = (
             frame.writeStream.foreachBatch(commit)
-            .option("checkpointLocation", f"{driver.store.spark_path}/spark")
+            .option("checkpointLocation", f"{driver.store.spark_uri}/spark")
             .queryName(query_name(driver.store))
             .outputMode("append")
         )
@@ -73,7 +73,7 @@ def reports(
     """Plan a batch over some columns of the sources, down to one report a worker."""
     streams = driver.ledger.registry(driver.head().registry).streams
     # A file here makes Spark run a batch; there is nothing to read in it.
-    pulse = spark.readStream.text(f"{driver.store.spark_path}/pulse")
+    pulse = spark.readStream.text(f"{driver.store.spark_uri}/pulse")
     envelopes = pulse.selectExpr(*NO_ENVELOPES).where("false")
     for name in sorted(sources):
         source = projected(sources[name], columns[name], streams[name].time)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from evenflow.model.arrays import Bools, Hashes, Indices
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 
 class Saved(Protocol):
@@ -142,7 +142,7 @@ class SlotState:
 
 
 def load_state(
-    store: Store, index: Ref, cached: SlotState, open_task: Callable[[str], Task | None]
+    store: FileStore, index: Ref, cached: SlotState, open_task: Callable[[str], Task | None]
 ) -> tuple[SlotState, dict[str, Exception]]:
     """Rebuild a worker's state; what cannot be loaded is reported, the rest is there.
 
@@ -173,7 +173,7 @@ def load_state(
     return state, broken
 
 
-def _reader(store: Store, refs: Mapping[str, Ref]) -> Callable[[str], pa.Table]:
+def _reader(store: FileStore, refs: Mapping[str, Ref]) -> Callable[[str], pa.Table]:
     return lambda name: unpack(read_part(store, refs[name]))
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from evenflow.durations import check_name
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark import border
 from evenflow.spark.programs import Compiled, catalog_of, compiled
 from evenflow.spark.registry import Columns, Hosted, Registry, StreamSpec, listed
-from evenflow.words import check_name
 
 Names = str | list[str] | tuple[str, ...]
 Key = Names | Mapping[str, Names]

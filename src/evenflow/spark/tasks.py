@@ -16,7 +16,7 @@ from evenflow.spark.measuring import Measuring
 from evenflow.spark.results import batch_of
 from evenflow.spark.router import route_source
 from evenflow.spark.worker import Process, Runtime
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 REPORT = "report string, keys binary"
 LOOK_THROUGH = 500  # tasks of a process
@@ -70,7 +70,7 @@ class ReadParts:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows that stand there."""
-        store = Store(self.root)
+        store = FileStore(self.root)
         for places in batches:
             for place in places.to_pylist():
                 ref = Ref(place["file"], place["offset"], place["length"])
@@ -91,7 +91,7 @@ def ledger_of(home: Home) -> Ledger:
         for known in (_ledgers, _processes):
             for old in [other for other in known if other.root == home.root]:
                 del known[old]
-        _ledgers[home] = Ledger(Store(home.root))
+        _ledgers[home] = Ledger(FileStore(home.root))
     return _ledgers[home]
 
 

@@ -13,7 +13,7 @@ from evenflow.spark.batch import Batch
 from evenflow.spark.driver import Driver
 from evenflow.spark.registry import Hosted, Registry, StreamSpec, listed
 from evenflow.spark.tasks import PLACES, ReadParts
-from evenflow.store import Store
+from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +97,7 @@ class View:
         return self._driver.head().batch
 
     @property
-    def checkpoint(self) -> Store:
+    def checkpoint(self) -> FileStore:
         """The files of this flow."""
         return self._driver.store
 

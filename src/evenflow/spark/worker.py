@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model import EVERYWHERE, Move, Plan, moves
+from evenflow.model import EVERYWHERE, Move, Plan, moves_between
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
 from evenflow.spark.counting import count_keys
 from evenflow.spark.crash import crash_point
@@ -340,7 +340,7 @@ def leaving(before: Plan, after: Plan, slot: int) -> list[Move]:
     """Return one move for each query and worker that something goes to from this worker."""
     found: set[tuple[str, int]] = set()
     everyone = [worker for worker in after.active if worker != slot]
-    for move in moves(before, after):
+    for move in moves_between(before, after):
         if move.before in (slot, EVERYWHERE) and move.after != slot:
             targets = everyone if move.after == EVERYWHERE else [move.after]
             found.update((move.query, target) for target in targets)

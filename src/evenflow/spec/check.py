@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from evenflow.durations import check_name, duration_us
 from evenflow.errors import InputError
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.spec import files, hosting
 from evenflow.spec.datasets import Data, data_of
 from evenflow.spec.document import Document, Problem, Where
 from evenflow.spec.models import Read, Sink, Spec, Table
 from evenflow.sql import Catalog, Stream, read_schema
-from evenflow.words import check_name, duration_us
 
 # Their columns are given by Spark itself.
 _FIXED = {"rate": "timestamp TIMESTAMP, value BIGINT"}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from evenflow.planning.joint import Balancing as Settings
+from evenflow.planning.controller import Balancing as Settings
 from evenflow.spec.datasets import Dataset
 from evenflow.spec.derive import model_of
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from evenflow.model import Decision, Plan, RoutingTable, Snapshot, hash_keys
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint import Balancing, decide
+from evenflow.planning.controller import Balancing, decide
 from evenflow.simulation.flow import Demand, SyntheticFlow
 from evenflow.simulation.keys import zipf_costs
 
@@ -125,7 +125,7 @@ def changes_only_what_was_asked(snapshot: Snapshot, decision: Decision) -> None:
         assert decision.moves == ()
         assert decision.target is None
     else:
-        assert decision.plan.workers == snapshot.following.workers
+        assert decision.plan.workers == snapshot.next_plan.workers
 
 
 def nothing_returns(flow: SyntheticFlow, cooldown: int) -> None:

@@ -17,10 +17,10 @@ from tests.planning.joint.flows import (
 )
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable, hash_keys, home
+from evenflow.model import Plan, RoutingTable, hash_keys, home_workers
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint import Balancing, decide
-from evenflow.planning.joint.config import CHOICES
+from evenflow.planning.controller import Balancing, decide
+from evenflow.planning.controller.config import CHOICES
 from evenflow.simulation.flow import ROWS_PER_SECOND, Demand, SyntheticFlow
 from evenflow.simulation.keys import zipf_costs
 
@@ -89,7 +89,7 @@ def test_light_keys_leave_the_worker_of_a_heavy_one() -> None:
         Plan(4, {}, {"counts": RoutingTable()}),
     )
     found = run(flow, 12, Balancing(max_table=300))
-    homes = home(hash_keys(np.arange(len(costs))), 4)
+    homes = home_workers(hash_keys(np.arange(len(costs))), 4)
     beside = np.sort(costs[1:][homes[1:] == homes[0]])
     assert len(beside) > 512, "more than a worker tells one by one"
     assert found[0] == pytest.approx((4.0 + beside.sum()) / costs.sum() * 4)
@@ -120,7 +120,7 @@ def test_keys_that_were_heavy_by_chance_are_not_moved_about() -> None:
 @pytest.mark.parametrize("state", [0.0, 1e9])
 def test_a_heavy_key_leaves_a_pinned_query_if_that_is_worth_its_state(state: float) -> None:
     key = hash_keys(np.arange(1))
-    there = int(home(key, 4)[0])
+    there = int(home_workers(key, 4)[0])
     flow = SyntheticFlow(
         {
             "counts": Demand(lambda batch: np.array([1.2]), key, state=state),
@@ -141,7 +141,7 @@ def test_a_heavy_key_leaves_a_pinned_query_if_that_is_worth_its_state(state: flo
 def test_the_key_to_blame_is_named() -> None:
     """The heaviest key has an empty worker; the second one has to share."""
     keys = hash_keys(np.arange(200))
-    homes = home(keys, 3)
+    homes = home_workers(keys, 3)
     first, second = (keys[homes == worker][0] for worker in (0, 1))
     costs = np.array([1.15, 1.1])
     flow = SyntheticFlow(
@@ -161,7 +161,7 @@ def test_the_key_to_blame_is_named() -> None:
 def test_keys_of_which_little_is_known_are_not_called_infeasible() -> None:
     """A few rows in all: they may be moved once there are more of them."""
     keys = hash_keys(np.arange(200))
-    mine = keys[home(keys, 4) == 0][:8]
+    mine = keys[home_workers(keys, 4) == 0][:8]
     costs = np.full(8, 1 / ROWS_PER_SECOND)
     flow = SyntheticFlow(
         {"counts": Demand(lambda batch: costs, mine, state=0.0)},

@@ -12,9 +12,9 @@ from tests.planning.joint.flows import (
     zipf_flow,
 )
 
-from evenflow.model import Plan, RoutingTable, hash_keys, home
+from evenflow.model import Plan, RoutingTable, hash_keys, home_workers
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint import Balancing
+from evenflow.planning.controller import Balancing
 from evenflow.simulation.flow import SyntheticFlow
 
 BOUND = 1.08
@@ -35,7 +35,7 @@ def test_pulsar_16059_two_loaded_workers_do_not_unload_onto_each_other() -> None
 def test_feldera_6187_slow_drift_is_acted_on(noise: float, within: int, worst: float) -> None:
     """One worker's keys grow by 1 % of the mean each batch: no step is large, the sum is."""
     keys = 400
-    first = home(hash_keys(np.arange(keys)), 4) == 0
+    first = home_workers(hash_keys(np.arange(keys)), 4) == 0
     flat = np.where(first, 1 / first.sum(), 3 / (~first).sum())
 
     def costs(batch: int) -> Floats:
@@ -97,7 +97,7 @@ def test_storm_8590_a_worker_that_returns_gets_load_within_two_batches() -> None
 def test_flink_35814_two_hot_keys_side_by_side_are_separated() -> None:
     """Both have the same home; whichever range or hash puts them together, a table parts them."""
     keys = 4000
-    homes = home(hash_keys(np.arange(keys)), 4)
+    homes = home_workers(hash_keys(np.arange(keys)), 4)
     hot = np.flatnonzero(homes == 1)[:2]
     costs = np.full(keys, 0.0005)
     costs[hot] = 0.5

@@ -8,8 +8,8 @@ from tests.planning.joint.flows import history, plans, run, whole_flow, zipf_flo
 
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint import Balancing
-from evenflow.planning.joint.projection import moved_bytes
+from evenflow.planning.controller import Balancing
+from evenflow.planning.controller.predict import moved_bytes
 from evenflow.simulation.flow import Demand, SyntheticFlow
 
 
@@ -81,7 +81,7 @@ def shipped(operators: str, price: float) -> tuple[float, float]:
     places = {f"q{at}": (at // 3) % 3 for at in range(24)}
     flow = SyntheticFlow(queries, Plan(4, places))
     found = run(flow, 20, Balancing(operators=operators, traffic_price=price))
-    return float(sum(sent.sum() for sent in flow.snapshots[-1].shipped.values())), found[-1]
+    return float(sum(sent.sum() for sent in flow.snapshots[-1].shipped_bytes.values())), found[-1]
 
 
 @pytest.mark.parametrize("operators", ["variance", "cor-se-imp", "llf-bal"])

@@ -5,8 +5,8 @@ import pytest
 from tests.planning.joint.flows import plans, run, zipf_flow
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable, hash_keys, home
-from evenflow.planning.joint import Balancing, Change, replay, whatif
+from evenflow.model import Plan, RoutingTable, hash_keys, home_workers
+from evenflow.planning.controller import Balancing, Scenario, evaluate_scenario, replay_history
 from evenflow.simulation.flow import ROWS_PER_SECOND, Demand, SyntheticFlow
 
 
@@ -27,7 +27,7 @@ def flow() -> SyntheticFlow:
 
 
 def test_a_replay_without_planners_repeats_the_record(flow: SyntheticFlow) -> None:
-    found = replay(flow.snapshots, Balancing.off())
+    found = replay_history(flow.snapshots, Balancing.off())
     for recorded, replayed in zip(found.recorded[:6], found.replayed[:6], strict=True):
         assert replayed.imbalance == pytest.approx(recorded.imbalance)
         assert replayed.mean_load == pytest.approx(recorded.mean_load)
@@ -39,16 +39,19 @@ def test_a_replay_decides_as_the_controller_would_have(flow: SyntheticFlow) -> N
     run(live, 16)
     record = zipf_flow(1500, 1.0, workers=6, shift_every=8)
     run(record, 16, Balancing.off())
-    found = replay(record.snapshots, Balancing())
+    found = replay_history(record.snapshots, Balancing())
     made = [decision for decision in found.decisions if decision.plan is not None]
     assert [decision.batch for decision in made] == [one.batch for one in plans(live)]
-    measured = [snapshot.loads().max() / snapshot.loads().mean() for snapshot in live.snapshots]
+    measured = [
+        snapshot.worker_loads().max() / snapshot.worker_loads().mean()
+        for snapshot in live.snapshots
+    ]
     assert [one.imbalance for one in found.replayed] == pytest.approx(measured, rel=0.02)
 
 
 @pytest.mark.parametrize("workers", [3, 10])
 def test_a_replay_with_other_workers_conserves_the_load(flow: SyntheticFlow, workers: int) -> None:
-    found = replay(flow.snapshots, Balancing(), workers)
+    found = replay_history(flow.snapshots, Balancing(), workers)
     for recorded, replayed in zip(found.recorded, found.replayed, strict=True):
         assert replayed.mean_load * workers == pytest.approx(recorded.mean_load * 6)
     assert found.replayed[-1].imbalance < found.replayed[0].imbalance
@@ -58,42 +61,44 @@ def test_a_replay_with_other_workers_conserves_the_load(flow: SyntheticFlow, wor
 def test_what_if_asks_how_much_more_not_how_well_it_is_known(rate: float) -> None:
     """Keys of a row a batch, all on one worker of two, are dealt out at any rate."""
     keys = hash_keys(np.arange(400))
-    mine = keys[home(keys, 2) == 0][:80]
+    mine = keys[home_workers(keys, 2) == 0][:80]
     costs = np.full(80, 1 / ROWS_PER_SECOND)
     flow = SyntheticFlow(
         {"counts": Demand(lambda batch: costs, mine)}, Plan(2, {}, {"counts": RoutingTable()})
     )
     run(flow, 10, Balancing.off())
-    found = whatif(flow.snapshots, Change(rate=rate), Balancing())
+    found = evaluate_scenario(flow.snapshots, Scenario(rate_factor=rate), Balancing())
     assert found.before.imbalance == 2.0
     assert found.after.imbalance <= 1.05
 
 
 def test_what_if_a_worker_is_added_or_dropped(flow: SyntheticFlow) -> None:
-    more = whatif(flow.snapshots, Change(add=2), Balancing())
+    more = evaluate_scenario(flow.snapshots, Scenario(added_workers=2), Balancing())
     assert len(more.plan.active) == 8
     assert more.after.mean_load == pytest.approx(more.before.mean_load * 6 / 8)
     assert more.after.imbalance <= 1.1
-    fewer = whatif(flow.snapshots, Change(drop=frozenset({0, 1})), Balancing())
+    fewer = evaluate_scenario(
+        flow.snapshots, Scenario(dropped_workers=frozenset({0, 1})), Balancing()
+    )
     assert fewer.plan.active == (2, 3, 4, 5)
     assert fewer.after.mean_load == pytest.approx(fewer.before.mean_load * 6 / 4)
     assert not {0, 1} & set(fewer.plan.placement.values())
 
 
 def test_what_if_a_query_is_pinned_or_rates_grow(flow: SyntheticFlow) -> None:
-    pinned = whatif(flow.snapshots, Change(pins={"late": 4}), Balancing())
+    pinned = evaluate_scenario(flow.snapshots, Scenario(pins={"late": 4}), Balancing())
     assert pinned.plan.placement["late"] == 4
     assert pinned.after.imbalance <= 1.08
-    faster = whatif(flow.snapshots, Change(rate=10.0), Balancing())
+    faster = evaluate_scenario(flow.snapshots, Scenario(rate_factor=10.0), Balancing())
     assert faster.after.mean_load == pytest.approx(10 * faster.before.mean_load)
     assert {verdict.code for verdict in faster.verdicts} >= {"overload"}
 
 
 def test_questions_about_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="nothing was recorded"):
-        replay([], Balancing())
+        replay_history([], Balancing())
     with pytest.raises(InputError, match="nothing was recorded"):
-        whatif([], Change(add=1), Balancing())
+        evaluate_scenario([], Scenario(added_workers=1), Balancing())
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +118,7 @@ def crossed() -> SyntheticFlow:
 def test_a_replay_plans_source_traffic_as_the_runtime_does(
     crossed: SyntheticFlow, repair: str
 ) -> None:
-    found = replay(crossed.snapshots, Balancing(repair=repair))
+    found = replay_history(crossed.snapshots, Balancing(repair=repair))
     (made,) = [decision for decision in found.decisions if decision.plan is not None]
     assert (made.trigger, made.batch) == ("traffic", 1)  # planned beside one batch
     assert found.replayed[0].shipped_bytes == 45_000.0
@@ -124,9 +129,9 @@ def test_a_replay_plans_source_traffic_as_the_runtime_does(
 
 
 def test_what_if_source_traffic_is_planned_for_fewer_workers(crossed: SyntheticFlow) -> None:
-    change = Change(drop=frozenset({3}))
-    plain = whatif(crossed.snapshots, change, Balancing())
-    lighter = whatif(crossed.snapshots, change, Balancing(repair="repair"))
+    change = Scenario(dropped_workers=frozenset({3}))
+    plain = evaluate_scenario(crossed.snapshots, change, Balancing())
+    lighter = evaluate_scenario(crossed.snapshots, change, Balancing(repair="repair"))
     assert lighter.after.shipped_bytes < plain.after.shipped_bytes / 2
     assert lighter.plan.active == (0, 1, 2)
     assert lighter.after.imbalance <= 1.08

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.planning.joint.flows import history, keyed_demand, nothing_returns, plans, run
 
 from evenflow.model import Plan, RoutingTable
-from evenflow.planning.joint import Balancing, arrive
+from evenflow.planning.controller import Balancing, place_arriving_queries
 from evenflow.simulation.flow import Demand, SyntheticFlow
 from evenflow.simulation.keys import zipf_costs
 
@@ -61,7 +61,7 @@ class World:
         names = [f"q{self.number + at}" for at in range(count)]
         self.number += count
         streams = {name: query.streams for name, query in self.flow.queries.items()}
-        placed = arrive(
+        placed = place_arriving_queries(
             self.flow.following, streams | dict.fromkeys(names, ("events",)), {}, self.config
         )
         assert placed.keys() == set(names)

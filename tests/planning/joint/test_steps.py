@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from tests.planning.joint.flows import history, plans, run, valid_plan, whole_flow, zipf_flow
 
-from evenflow.model import Handed, Move, Plan, RoutingTable, Snapshot, hash_keys, moves
-from evenflow.planning.joint import (
+from evenflow.model import Move, Plan, RoutingTable, Snapshot, Transfer, hash_keys, moves_between
+from evenflow.planning.controller import (
     Balancing,
-    adopt,
-    arrive,
     decide,
-    global_plan,
-    mean_loads,
-    outcome,
-    remembered,
-    still_valid,
-    stream_rates,
+    decide_traffic_repair,
+    is_still_valid,
+    mean_query_loads,
+    mean_stream_bytes,
+    measure_outcome,
+    place_arriving_queries,
+    plan_traffic_repair,
+    select_window,
 )
-from evenflow.planning.joint.config import CHOICES
-from evenflow.planning.joint.staging import between
+from evenflow.planning.controller.config import CHOICES
+from evenflow.planning.controller.stage import partial_plan
 from evenflow.simulation.flow import Demand, SyntheticFlow
 
 
@@ -29,7 +29,9 @@ def test_arrivals_fill_workers_evenly_and_never_drained_ones(queries: str) -> No
     plan = Plan(4, {"q0": 2, "q1": 0}, drained=frozenset({2}))  # q0 has to leave
     streams = {f"q{at}": (f"s{min(at // 2 % 5, 2)}",) for at in range(300)}  # most read s2
     loads = {name: 1.0 + at % 4 for at, name in enumerate(streams)}
-    placed = arrive(plan, streams, loads, Balancing(queries=queries, absolute_slack=5.0))
+    placed = place_arriving_queries(
+        plan, streams, loads, Balancing(queries=queries, absolute_slack=5.0)
+    )
     assert placed.keys() == streams.keys() - {"q1"}
     where = {**plan.placement, **placed}
     filled = np.bincount(list(where.values()), [loads[name] for name in where], minlength=4)
@@ -44,9 +46,11 @@ def test_arrivals_fill_workers_evenly_and_never_drained_ones(queries: str) -> No
 def test_an_arrival_joins_its_stream_and_a_heavy_worker_is_passed_over() -> None:
     plan = Plan(2, {"a": 0, "b": 1, "c": 1})
     streams = {"a": ("s",), "b": ("t",), "c": ("t",), "new": ("s",)}
-    assert arrive(plan, streams, {}, Balancing()) == {"new": 0}
+    assert place_arriving_queries(plan, streams, {}, Balancing()) == {"new": 0}
     tight = Balancing(slack=0.0, absolute_slack=0.0)
-    assert arrive(plan, streams, {"a": 9.0, "b": 1.0, "c": 1.0}, tight) == {"new": 1}
+    assert place_arriving_queries(plan, streams, {"a": 9.0, "b": 1.0, "c": 1.0}, tight) == {
+        "new": 1
+    }
 
 
 def drained_flow() -> SyntheticFlow:
@@ -131,13 +135,13 @@ def test_a_target_is_dropped_when_it_no_longer_helps() -> None:
 
 def test_plans_between_two_lead_from_one_to_the_other() -> None:
     hashes = np.sort(hash_keys(np.arange(50)))
-    one = Plan(4, {"q": 0}, {"k": RoutingTable.of(hashes[:20], [1] * 20)})
-    two = Plan(4, {"q": 3}, {"k": RoutingTable.of(hashes[10:40], [2] * 30)})
-    todo = list(moves(one, two))
-    halfway = between(one, two, todo[: len(todo) // 2])
-    assert set(moves(one, halfway)) == set(todo[: len(todo) // 2])
-    assert set(moves(halfway, two)) == set(todo[len(todo) // 2 :])
-    assert moves(between(one, two, todo), two) == ()
+    one = Plan(4, {"q": 0}, {"k": RoutingTable.from_entries(hashes[:20], [1] * 20)})
+    two = Plan(4, {"q": 3}, {"k": RoutingTable.from_entries(hashes[10:40], [2] * 30)})
+    todo = list(moves_between(one, two))
+    halfway = partial_plan(one, two, todo[: len(todo) // 2])
+    assert set(moves_between(one, halfway)) == set(todo[: len(todo) // 2])
+    assert set(moves_between(halfway, two)) == set(todo[len(todo) // 2 :])
+    assert moves_between(partial_plan(one, two, todo), two) == ()
 
 
 def herded() -> SyntheticFlow:
@@ -154,10 +158,10 @@ def herded() -> SyntheticFlow:
 def test_a_plan_made_on_the_side_ships_less(repair: str) -> None:
     flow, config = herded(), Balancing(repair=repair)
     run(flow, 4, config)
-    plan = global_plan(flow.snapshots, config)
+    plan = plan_traffic_repair(flow.snapshots, config)
     valid_plan(flow, plan)
-    assert still_valid(plan, flow.snapshots[-1])
-    decision = adopt(plan, flow.snapshots, flow.decisions, config)
+    assert is_still_valid(plan, flow.snapshots[-1])
+    decision = decide_traffic_repair(plan, flow.snapshots, flow.decisions, config)
     if repair == "off":
         assert (decision.plan, decision.reason) == (None, "gain_too_small")
         return
@@ -170,11 +174,11 @@ def test_a_plan_made_on_the_side_ships_less(repair: str) -> None:
 def test_a_plan_made_on_the_side_is_followed_when_queries_came_and_went() -> None:
     flow, config = herded(), Balancing(repair="repair")
     run(flow, 4, config)
-    plan = global_plan(flow.snapshots, config)
+    plan = plan_traffic_repair(flow.snapshots, config)
     flow.leave("q0")
     flow.arrive("new", Demand(lambda batch: np.array([0.1]), streams=("s1",), pinned=True), 2)
     run(flow, 1, config)
-    decision = adopt(plan, flow.snapshots, flow.decisions, config)
+    decision = decide_traffic_repair(plan, flow.snapshots, flow.decisions, config)
     assert decision.plan is not None, decision.reason
     assert decision.plan.placement.keys() == flow.queries.keys()
     assert decision.plan.placement["new"] == 2
@@ -184,38 +188,41 @@ def test_a_plan_made_on_the_side_is_followed_when_queries_came_and_went() -> Non
 def test_a_plan_made_on_the_side_is_dropped_when_it_does_not_fit_any_more(change: str) -> None:
     flow, config = herded(), Balancing(repair="repair")
     run(flow, 4, config)
-    plan = global_plan(flow.snapshots, config)
+    plan = plan_traffic_repair(flow.snapshots, config)
     if change == "drained":
         flow.drain = frozenset({1})
     else:
         moved = next(name for name, at in plan.placement.items() if at != flow.plan.placement[name])
         flow.queries[moved] = replace(flow.queries[moved], pinned=True)
     run(flow, 1, config)
-    assert not still_valid(plan, flow.snapshots[-1])
-    assert adopt(plan, flow.snapshots, flow.decisions, config).reason == "stale"
+    assert not is_still_valid(plan, flow.snapshots[-1])
+    assert decide_traffic_repair(plan, flow.snapshots, flow.decisions, config).reason == "stale"
 
 
 def test_a_plan_made_on_the_side_must_pay_for_the_state_it_moves() -> None:
     flow, config = herded(), Balancing(repair="partition")
     flow.queries = {name: replace(query, state=1e7) for name, query in flow.queries.items()}
     run(flow, 4, config)
-    plan = global_plan(flow.snapshots, config)
-    assert adopt(plan, flow.snapshots, flow.decisions, config).reason == "gain_too_small"
+    plan = plan_traffic_repair(flow.snapshots, config)
+    assert (
+        decide_traffic_repair(plan, flow.snapshots, flow.decisions, config).reason
+        == "gain_too_small"
+    )
     patient = replace(config, payback=100_000)
-    assert adopt(plan, flow.snapshots, flow.decisions, patient).plan is not None
+    assert decide_traffic_repair(plan, flow.snapshots, flow.decisions, patient).plan is not None
 
 
 def test_a_plan_made_on_the_side_takes_nothing_back_that_has_just_moved() -> None:
     flow, config = herded(), Balancing(repair="partition")
     run(flow, 4, config)
-    plan = global_plan(flow.snapshots, config)
+    plan = plan_traffic_repair(flow.snapshots, config)
     name, there = next(
         (name, at) for name, at in plan.placement.items() if at != flow.plan.placement[name]
     )
     flow.decisions[-1] = replace(
         flow.decisions[-1], moves=(Move(name, there, flow.plan.placement[name]),)
     )
-    decision = adopt(plan, flow.snapshots, flow.decisions, config)
+    decision = decide_traffic_repair(plan, flow.snapshots, flow.decisions, config)
     assert decision.plan is not None, decision.reason
     assert decision.plan.placement[name] == flow.plan.placement[name]
 
@@ -232,7 +239,7 @@ def test_plans_made_on_the_side_move_whole_types_though_no_two_loads_are_equal()
     places = {f"q{at}": int(rng.integers(8)) for at in range(800)}
     flow, config = SyntheticFlow(queries, Plan(8, places)), Balancing(repair="repair")
     run(flow, 4, config)
-    plan = global_plan(flow.snapshots, config)
+    plan = plan_traffic_repair(flow.snapshots, config)
     copies = {(at, plan.placement[name]) for name, q in flow.queries.items() for at in q.streams}
     assert len(copies) <= 65
 
@@ -246,13 +253,19 @@ def test_batches_without_work_are_not_all_that_is_remembered() -> None:
     idle = {name: replace(load, load=nothing) for name, load in busy.queries.items()}
     for _ in range(6):
         flow.snapshots.append(
-            replace(busy, batch=flow.batch, queries=idle, shipped={}, worker_seconds=nothing + 0.01)
+            replace(
+                busy,
+                batch=flow.batch,
+                queries=idle,
+                shipped_bytes={},
+                worker_cpu_seconds=nothing + 0.01,
+            )
         )
         flow.batch += 1
     decision = decide(flow.snapshots, [], config)
     assert decision.reason == "queries", decision.message
-    assert [snapshot.batch for snapshot in remembered(flow.snapshots, 3)] == [1, 2, 8]
-    assert mean_loads(remembered(flow.snapshots, 4), ["q0"])["q0"] == pytest.approx(0.5)
+    assert [snapshot.batch for snapshot in select_window(flow.snapshots, 3)] == [1, 2, 8]
+    assert mean_query_loads(select_window(flow.snapshots, 4), ["q0"])["q0"] == pytest.approx(0.5)
 
 
 def test_a_query_that_has_just_come_counts_with_what_it_needs() -> None:
@@ -260,19 +273,19 @@ def test_a_query_that_has_just_come_counts_with_what_it_needs() -> None:
     run(flow, 7)
     flow.arrive("new", Demand(lambda batch: np.array([0.3])), 1)
     run(flow, 1)
-    assert mean_loads(flow.snapshots, flow.queries) == pytest.approx({"q0": 0.5, "new": 0.3})
+    assert mean_query_loads(flow.snapshots, flow.queries) == pytest.approx({"q0": 0.5, "new": 0.3})
 
 
 def test_the_outcome_is_measured_under_the_plan() -> None:
     flow = zipf_flow(1000, 0.85, workers=4)
     run(flow, 4)
     decision = plans(flow)[0]
-    assert outcome(decision, flow.snapshots) is None
+    assert measure_outcome(decision, flow.snapshots) is None
     run(flow, 4)
     handing = decision.batch + 1
-    given = (Handed("counts", 0, 1, 3), Handed("counts", 2, 1, 4))
-    flow.snapshots[handing] = replace(flow.snapshots[handing], handed=given)
-    found = outcome(decision, flow.snapshots)
+    given = (Transfer("counts", 0, 1, 3), Transfer("counts", 2, 1, 4))
+    flow.snapshots[handing] = replace(flow.snapshots[handing], transfers=given)
+    found = measure_outcome(decision, flow.snapshots)
     assert found is not None
     assert decision.predicted is not None
     assert found.measured.imbalance == pytest.approx(decision.predicted.imbalance, rel=1e-3)
@@ -288,14 +301,14 @@ def test_the_outcome_is_told_though_other_keys_moved_before_there_was_work() -> 
     seen = [snapshot for snapshot in flow.snapshots if snapshot.batch <= decision.batch + 1]
     later = hash_keys(np.arange(5000, 5002))
     table = decision.plan.tables["counts"]
-    more = RoutingTable.of(np.concatenate([table.hashes, later]), [*table.owners, 0, 1])
+    more = RoutingTable.from_entries(np.concatenate([table.hashes, later]), [*table.owners, 0, 1])
     after = replace(
         flow.snapshots[-1], plan=replace(decision.plan, tables={"counts": more}), batch=9
     )
-    assert outcome(decision, seen) is None
-    assert outcome(decision, [*seen, after]) is not None
+    assert measure_outcome(decision, seen) is None
+    assert measure_outcome(decision, [*seen, after]) is not None
     back = replace(after, plan=replace(decision.plan, tables={"counts": RoutingTable()}))
-    assert outcome(decision, [*seen, back]) is None, "its keys are elsewhere again"
+    assert measure_outcome(decision, [*seen, back]) is None, "its keys are elsewhere again"
 
 
 def test_planning_twice_changes_nothing() -> None:
@@ -313,7 +326,7 @@ def without_rows(flow: SyntheticFlow) -> Snapshot:
         name: replace(query, load=none, cpu_seconds=none, keys=None)
         for name, query in last.queries.items()
     }
-    return replace(last, queries=queries, shipped={}, drain=flow.drain)
+    return replace(last, queries=queries, shipped_bytes={}, workers_to_drain=flow.drain)
 
 
 def test_a_budget_holds_for_keys_when_a_drain_is_asked_while_no_rows_flow() -> None:
@@ -347,9 +360,9 @@ def test_batches_without_work_lower_no_rate_and_are_no_samples() -> None:
     flow.rates = {"s": 100.0}
     run(flow, 1)
     seen = [*flow.snapshots, without_rows(flow)]
-    assert stream_rates(seen) == {"s": 100.0}
-    assert [s.idle for s in remembered(seen, window=1)] == [False, True]
-    assert stream_rates(seen[1:]) == {}
+    assert mean_stream_bytes(seen) == {"s": 100.0}
+    assert [s.idle for s in select_window(seen, window=1)] == [False, True]
+    assert mean_stream_bytes(seen[1:]) == {}
 
 
 def test_the_rest_of_a_plan_for_traffic_is_followed_though_the_load_is_even() -> None:

@@ -44,9 +44,9 @@ def test_pkg_uses_two_workers_a_key_and_loses_nothing(keys: KeyLoads) -> None:
 def test_pkg_balances_what_whole_keys_cannot_and_names_the_merge() -> None:
     cost = zipf_costs(5000, 1.0, np.random.default_rng(0))
     home = np.random.default_rng(1).integers(0, 8, 5000)
-    keys = KeyLoads.of(cost, cost, home, home, 8)
+    keys = KeyLoads.from_arrays(cost, cost, home, home, 8)
     plan = ALGORITHMS["pkg"](keys, KeyConfig(), np.random.default_rng(2))
-    assert max_relative_deviation(plan.loads) < 0.05 < max_relative_deviation(keys.loads())
+    assert max_relative_deviation(plan.loads) < 0.05 < max_relative_deviation(keys.worker_loads())
     assert [verdict.code for verdict in plan.verdicts] == ["split_keys"]
     assert plan.table_size(keys) == 0
 
@@ -58,12 +58,12 @@ def test_simple_kernel_equals_plain_version(keys: KeyLoads) -> None:
 
 
 def test_ideal_is_perfectly_even() -> None:
-    keys = KeyLoads.of([9.0, 1], [1.0, 1], [0, 0], [0, 0], 2)
+    keys = KeyLoads.from_arrays([9.0, 1], [1.0, 1], [0, 0], [0, 0], 2)
     assert shuffled_loads(keys).tolist() == [5.0, 5.0]
 
 
 def test_hash_drops_the_table() -> None:
-    keys = KeyLoads.of([1.0, 1], [1.0, 1], [0, 1], [1, 1], 2)
+    keys = KeyLoads.from_arrays([1.0, 1], [1.0, 1], [0, 1], [1, 1], 2)
     plan = ALGORITHMS["hash"](keys, KeyConfig(), np.random.default_rng(0))
     assert plan.owner.tolist() == [0, 1]
 

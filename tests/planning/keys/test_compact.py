@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from tests.strategies import key_loads
 
-from evenflow.model import KeyLoads, hash_keys, jump
+from evenflow.model import KeyLoads, hash_keys, jump_hash
 from evenflow.planning.keys import KeyConfig
 from evenflow.planning.keys.balance_goal import balance_goal
 from evenflow.planning.keys.compact import compact_with_degree, group_keys
@@ -32,10 +32,10 @@ def test_the_bound_is_kept_after_expansion(degree: int, max_table: int) -> None:
     rng = np.random.default_rng(degree)
     count, workers = 10_000, 10
     cost = zipf_costs(count, 0.85, rng)
-    home = jump(hash_keys(np.arange(count)), workers)
+    home = jump_hash(hash_keys(np.arange(count)), workers)
     owner = home.copy()
     owner[rng.choice(count, 300, replace=False)] = 3
-    keys = KeyLoads.of(cost, cost * rng.uniform(0.5, 2, count), home, owner, workers)
+    keys = KeyLoads.from_arrays(cost, cost * rng.uniform(0.5, 2, count), home, owner, workers)
     plan = compact_with_degree(keys, KeyConfig(max_table=max_table), degree)
     assert plan.verdicts == ()
     assert plan.loads.max() <= 1.08 * cost.sum() / workers * (1 + 1e-8)

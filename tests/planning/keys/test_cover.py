@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import KeyLoads, hash_keys, jump
+from evenflow.model import KeyLoads, hash_keys, jump_hash
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
 from evenflow.planning.keys.exact import least_moved_state
 from evenflow.planning.keys.knapsack import least_cover, least_cover_plain
@@ -25,9 +25,9 @@ def skewed(count: int, workers: int, seed: int, displaced: float = 0.0) -> KeyLo
     rng = np.random.default_rng(seed)
     cost = zipf_costs(count, 0.85, rng)
     state = 0.5 * zipf_costs(count, 0.85, rng) + cost * rng.uniform(0.5, 1.5, count)
-    home = jump(hash_keys(np.arange(count) + seed * 1_000_003), workers)
+    home = jump_hash(hash_keys(np.arange(count) + seed * 1_000_003), workers)
     owner = np.where(rng.random(count) < displaced, rng.integers(0, workers, count), home)
-    return KeyLoads.of(cost, state, home, owner, workers)
+    return KeyLoads.from_arrays(cost, state, home, owner, workers)
 
 
 @given(
@@ -75,8 +75,10 @@ def test_never_worse_than_mixed_when_state_does_not_follow_cost(
     count: int, workers: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    home = jump(hash_keys(np.arange(count)), workers)
-    keys = KeyLoads.of(zipf_costs(count, 0.85, rng), rng.random(count), home, home, workers)
+    home = jump_hash(hash_keys(np.arange(count)), workers)
+    keys = KeyLoads.from_arrays(
+        zipf_costs(count, 0.85, rng), rng.random(count), home, home, workers
+    )
     moved = {
         name: moved_state(keys, plan(name, keys, KeyConfig()).owner) for name in ("cover", "mixed")
     }
@@ -84,7 +86,9 @@ def test_never_worse_than_mixed_when_state_does_not_follow_cost(
 
 
 def test_of_two_too_heavy_keys_the_heavier_stays() -> None:
-    keys = KeyLoads.of([200.0, 180, 20, 20], [1.0, 2, 100, 100], [0, 0, 1, 2], [0, 0, 1, 2], 3)
+    keys = KeyLoads.from_arrays(
+        [200.0, 180, 20, 20], [1.0, 2, 100, 100], [0, 0, 1, 2], [0, 0, 1, 2], 3
+    )
     for name in ("cover", "mixed", "exact"):
         made = plan(name, keys, KeyConfig())
         assert made.loads.max() == 200
@@ -93,7 +97,7 @@ def test_of_two_too_heavy_keys_the_heavier_stays() -> None:
 
 def test_a_table_that_is_too_large_shrinks_at_the_price_of_balance() -> None:
     home, owner = [0] * 10, [0, 1] * 5
-    keys = KeyLoads.of([1.0] * 10, [1.0] * 10, home, owner, 2)
+    keys = KeyLoads.from_arrays([1.0] * 10, [1.0] * 10, home, owner, 2)
     made = plan("cover", keys, KeyConfig(max_table=2))
     assert made.table_size(keys) <= 2
     assert "unbalanced" in {verdict.code for verdict in made.verdicts}
@@ -106,9 +110,9 @@ def test_exact_does_not_depend_on_units(scale: float) -> None:
     rng = np.random.default_rng(4)
     cost, state = rng.integers(1, 50, 8) * scale, np.array([9.0, 8, 7, 3, 5, 1, 1, 1e9])
     home = np.array([0, 0, 0, 0, 0, 1, 1, 2])
-    keys = KeyLoads.of(cost, state, home, home, 3)
+    keys = KeyLoads.from_arrays(cost, state, home, home, 3)
     least = [moved_state(keys, plan("exact", keys, KeyConfig(0.3)).owner)]
-    one = KeyLoads.of(cost / scale, state, home, home, 3)
+    one = KeyLoads.from_arrays(cost / scale, state, home, home, 3)
     least.append(moved_state(one, plan("exact", one, KeyConfig(0.3)).owner))
     assert least[0] == pytest.approx(least[1])
 
@@ -133,10 +137,10 @@ def test_the_table_bound_is_kept_even_where_balance_cannot_be(seed: int) -> None
     keys, config = skewed(300, 6, seed), KeyConfig(max_imbalance=0.01, max_table=5)
     ours = plan("cover", keys, config)
     assert ours.table_size(keys) <= 5
-    assert ours.loads.max() <= keys.loads().max()
+    assert ours.loads.max() <= keys.worker_loads().max()
 
 
-HEAVY = KeyLoads.of(  # key 0 needs 100 where the mean is 40 and 43.2 are allowed
+HEAVY = KeyLoads.from_arrays(  # key 0 needs 100 where the mean is 40 and 43.2 are allowed
     cost=np.array([100.0, 5, 5, 4, 3, 3]),
     state=np.array([9.0, 1, 1, 1, 1, 1]),
     home=np.array([0, 0, 0, 1, 1, 2]),
@@ -159,7 +163,7 @@ def test_a_key_too_heavy_for_a_worker_is_named_and_stays(name: str) -> None:
 
 
 def test_two_hot_keys_side_by_side_are_parted() -> None:
-    keys = KeyLoads.of([50.0, 50, 1, 1], [5.0, 4, 1, 1], [0, 0, 1, 2], [0, 0, 1, 2], 3)
+    keys = KeyLoads.from_arrays([50.0, 50, 1, 1], [5.0, 4, 1, 1], [0, 0, 1, 2], [0, 0, 1, 2], 3)
     made = plan("cover", keys, KeyConfig())
     assert made.owner[0] == 0
     assert made.owner[1] != 0
@@ -168,7 +172,7 @@ def test_two_hot_keys_side_by_side_are_parted() -> None:
 
 def test_too_few_keys_for_the_workers_are_named() -> None:
     """Three like keys on two workers: one worker has two of them."""
-    keys = KeyLoads.of([10.0] * 3, [1.0] * 3, [0, 0, 1], [0, 0, 1], 2)
+    keys = KeyLoads.from_arrays([10.0] * 3, [1.0] * 3, [0, 0, 1], [0, 0, 1], 2)
     verdict = plan("cover", keys, KeyConfig()).verdicts[0]
     assert verdict.code == "coarse_keys"
     assert verdict.reachable == pytest.approx(1 / 3)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import hash_keys, jump
+from evenflow.model import hash_keys, jump_hash
 from evenflow.planning.keys.discretise import descending_order, discretise, discretise_plain
 from evenflow.simulation.keys import zipf_costs
 
@@ -57,7 +57,7 @@ def test_error_of_estimated_loads(keys: int) -> None:
     10,000 keys, whose heaviest weigh much; with a sum for each worker it is far below.
     """
     cost = zipf_costs(keys, 0.85, np.random.default_rng(0))
-    owner = jump(hash_keys(np.arange(keys)), 15)
+    owner = jump_hash(hash_keys(np.arange(keys)), 15)
     loads = np.bincount(owner, weights=cost)
 
     def error(chosen: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

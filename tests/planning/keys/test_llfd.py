@@ -11,7 +11,7 @@ from evenflow.planning.keys import ALGORITHMS, KeyConfig
 from evenflow.planning.keys.llfd import llfd_owners, llfd_plain, llfd_records
 
 # Figure 4: keys k1..k6; k3 and k5 are in the routing table, the others at home.
-FIGURE_4 = KeyLoads.of(
+FIGURE_4 = KeyLoads.from_arrays(
     cost=np.array([7.0, 4, 2, 1, 5, 1]),
     state=np.array([7.0, 4, 2, 1, 5, 1]),
     home=np.array([0, 0, 0, 1, 1, 1]),
@@ -24,7 +24,7 @@ FIGURE_4 = KeyLoads.of(
 def test_figure_4_ends_at_loads_10_and_10(name: str, entries: int) -> None:
     config = KeyConfig(max_imbalance=0.0, max_table=4)
     plan = ALGORITHMS[name](FIGURE_4, config, np.random.default_rng(0))
-    assert FIGURE_4.loads().tolist() == [16.0, 4.0]
+    assert FIGURE_4.worker_loads().tolist() == [16.0, 4.0]
     assert plan.loads.tolist() == [10.0, 10.0]
     assert plan.table_size(FIGURE_4) == entries
     assert plan.verdicts == ()
@@ -105,4 +105,4 @@ def crowded(rng: np.random.Generator) -> KeyLoads:
     home = rng.integers(0, workers, count)
     owner = home.copy()
     owner[rng.choice(count, 200, replace=False)] = 0
-    return KeyLoads.of(cost, cost * rng.uniform(0.2, 3.0, count), home, owner, workers)
+    return KeyLoads.from_arrays(cost, cost * rng.uniform(0.2, 3.0, count), home, owner, workers)

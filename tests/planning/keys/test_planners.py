@@ -24,7 +24,9 @@ def plan(name: str, keys: KeyLoads, config: KeyConfig, seed: int = 0) -> KeyPlan
 
 
 # The only key with any load is away from home, and the table has no room for it.
-AWAY = KeyLoads.of(np.array([0.0, 1.0]), np.zeros(2), np.array([0, 0]), np.array([0, 1]), 2)
+AWAY = KeyLoads.from_arrays(
+    np.array([0.0, 1.0]), np.zeros(2), np.array([0, 0]), np.array([0, 1]), 2
+)
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -50,9 +52,9 @@ def test_what_stays_is_not_moved(
     name: str, keys: KeyLoads, config: KeyConfig, data: st.DataObject
 ) -> None:
     marks = data.draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
-    held = replace(keys, stays=np.array(marks))
+    held = replace(keys, immovable=np.array(marks))
     made = plan(name, held, config)
-    assert (made.owner[held.fixed] == keys.owner[held.fixed]).all()
+    assert (made.owner[held.immovable_mask] == keys.owner[held.immovable_mask]).all()
     predicates.load_conserved(held, made)
     predicates.loads_follow_from_owners(held, made)
     predicates.verdict_bound_is_a_lower_bound(held, made)
@@ -79,7 +81,7 @@ def test_a_plan_that_keeps_the_bounds_is_not_planned_again(
     made = plan(name, keys, config)
     if made.verdicts:
         return
-    settled = KeyLoads.of(keys.cost, keys.state, keys.home, made.owner, keys.workers)
+    settled = KeyLoads.from_arrays(keys.cost, keys.state, keys.home, made.owner, keys.workers)
     assert (plan(name, settled, config).owner == made.owner).all()
 
 
@@ -113,7 +115,7 @@ def least_moved(keys: KeyLoads, config: KeyConfig) -> float | None:
     for choice in np.ndindex(*[keys.workers] * len(keys)):
         owner = np.array(choice, dtype=np.int32)
         entries = int((owner != keys.home).sum())
-        if entries <= config.max_table and keys.loads(owner).max() <= aim.max_load:
+        if entries <= config.max_table and keys.worker_loads(owner).max() <= aim.max_load:
             moved = moved_state(keys, owner)
             best = moved if best is None else min(best, moved)
     return best

@@ -9,7 +9,7 @@ from tests.planning.operators.operator_cases import bursts
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.cor_bal import pair_score_plain
 from evenflow.planning.operators.correlation_score import pair_score
 from evenflow.planning.operators.ideal_rates import ideal_loads, ideal_rates
@@ -73,7 +73,9 @@ def test_divergent_load_level_is_mean_plus_deviation() -> None:
 
 
 def test_figure_2_operators_of_one_stream_are_correlated_whatever_its_rate() -> None:
-    filters = OperatorNetwork.of([1e-3] * 3, [0.2, 0.5, 0.9], feeds=[(0, 0), (0, 1), (0, 2)])
+    filters = OperatorNetwork.from_lists(
+        [1e-3] * 3, [0.2, 0.5, 0.9], feeds=[(0, 0), (0, 1), (0, 2)]
+    )
     rates = np.random.default_rng(0).uniform(1, 100, size=(1, 12))
     rho = correlations(ideal_loads(filters, rates))
     assert rho == pytest.approx(np.ones((3, 3)))
@@ -84,7 +86,7 @@ def test_figure_2_opposite_filters_of_a_steady_stream_have_correlation_minus_one
 
     The paper says "no matter how the input rate fluctuates"; it takes a steady rate.
     """
-    network = OperatorNetwork.of(
+    network = OperatorNetwork.from_lists(
         [1e-3] * 4, [1.0] * 4, feeds=[(0, 0), (0, 1)], links=[(0, 2), (1, 3)]
     )
     below = np.random.default_rng(0).uniform(0.1, 0.9, size=12)
@@ -98,19 +100,19 @@ def test_figure_2_opposite_filters_of_a_steady_stream_have_correlation_minus_one
 
 def test_ideal_rates_do_not_know_of_queues() -> None:
     """A heavy operator upstream of a light one: the light one's ideal rate is unchanged."""
-    network = OperatorNetwork.of([100.0, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
+    network = OperatorNetwork.from_lists([100.0, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
     assert ideal_rates(network, np.array([[10.0]])).tolist() == [[10.0], [5.0]]
     assert ideal_loads(network, np.array([[10.0]])).tolist() == [[1000.0], [0.005]]
 
 
 def test_ideal_rates_of_union_branch_and_join() -> None:
-    network = OperatorNetwork.of(
+    network = OperatorNetwork.from_lists(
         [1.0] * 4, [1.0, 2.0, 0.5, 0.1],
         feeds=[(0, 0), (1, 1)], links=[(0, 2), (1, 2), (0, 3), (1, 3)], window=[0, 0, 0, 0.5],
     )  # fmt: skip
     rates = ideal_rates(network, np.array([[4.0], [3.0]]))[:, 0]
     assert rates.tolist() == [4.0, 3.0, 10.0, 10.0]
-    onward = OperatorNetwork.of(
+    onward = OperatorNetwork.from_lists(
         [1.0] * 3, [1.0, 1.0, 0.1], feeds=[(0, 0), (1, 0)], links=[(0, 1)], window=[0.5, 0, 0]
     )
     assert ideal_rates(onward, np.array([[4.0], [3.0]]))[1, 0] == pytest.approx(2 * 0.5 * 12)
@@ -137,4 +139,4 @@ def test_score_of_a_pair_equals_its_definition(seed: int, at: int) -> None:
 
 def test_selectivities_below_zero_are_refused() -> None:
     with pytest.raises(InputError, match="selectivity must be finite"):
-        OperatorNetwork.of([1.0], [-1.0], feeds=[(0, 0)])
+        OperatorNetwork.from_lists([1.0], [-1.0], feeds=[(0, 0)])

@@ -22,7 +22,7 @@ def subscriptions(
         rates = [1.0] * sources
     load = st.just(1.0) if unit_loads else st.sampled_from([1.0, 1.0, 0.5, 2.5, 20.0])
     loads = draw(st.lists(load, min_size=len(queries), max_size=len(queries)))
-    return Subscriptions.of(queries, rates, loads)
+    return Subscriptions.from_source_sets(queries, rates, loads)
 
 
 @st.composite

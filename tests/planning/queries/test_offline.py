@@ -48,7 +48,7 @@ def test_theorem_3(sizes: list[int], workers: int, equal: bool, seed: int) -> No
     rng = np.random.default_rng(seed)
     rates = np.ones(len(sizes)) if equal else 1 + rng.pareto(1.0, len(sizes))
     queries = [[s] for s, size in enumerate(sizes) for _ in range(size)]
-    problem = PlacementProblem.of(Subscriptions.of(queries, rates), workers)
+    problem = PlacementProblem.of(Subscriptions.from_source_sets(queries, rates), workers)
     placement = plan_queries(problem, "single-source", rng)
     cost = total_traffic(problem.subscriptions, placement.workers, workers)
     room = np.floor(worker_capacities(problem)[0])
@@ -89,6 +89,8 @@ def test_against_the_exhaustive_optimum(seed: int) -> None:
 
 
 def test_mqp_fills_the_last_workers_and_leaves_the_first_empty() -> None:
-    problem = PlacementProblem.of(Subscriptions.of([[s] for s in range(10)]), Fleet.of(4, 1.0))
+    problem = PlacementProblem.of(
+        Subscriptions.from_source_sets([[s] for s in range(10)]), Fleet.of(4, 1.0)
+    )
     placement = plan_queries(problem, "mqp", np.random.default_rng(0))
     assert np.bincount(placement.workers, minlength=4).tolist() == [0, 0, 5, 5]

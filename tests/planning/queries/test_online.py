@@ -211,15 +211,15 @@ def test_random_placement_costs_what_proposition_2_says() -> None:
 
 
 def test_round_robin_takes_turns() -> None:
-    problem = PlacementProblem.of(Subscriptions.of([[0]] * 7), 3)
+    problem = PlacementProblem.of(Subscriptions.from_source_sets([[0]] * 7), 3)
     placed = place_arrivals(ONLINE["roundrobin"](problem, np.random.default_rng(0)), problem)
     assert placed.workers.tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_reservations_follow_the_popularity_of_types() -> None:
     """Two types that fill a worker each: every arrival goes where its type is reserved."""
-    history = Subscriptions.of([[0, 1], [2, 3]] * 50)
-    arrivals = Subscriptions.of([[2, 3], [0, 1], [2, 3], [0, 1]] * 10, np.ones(4))
+    history = Subscriptions.from_source_sets([[0, 1], [2, 3]] * 50)
+    arrivals = Subscriptions.from_source_sets([[2, 3], [0, 1], [2, 3], [0, 1]] * 10, np.ones(4))
     problem = PlacementProblem.of(arrivals, 2)
     reserved = plan_reservations(problem, history, np.random.default_rng(0))
     assert reserved.worker.tolist() in ([0, 1], [1, 0])
@@ -228,8 +228,8 @@ def test_reservations_follow_the_popularity_of_types() -> None:
 
 
 def test_unknown_types_go_by_least_cost() -> None:
-    history = Subscriptions.of([[0], [1]])
-    arrivals = Subscriptions.of([[0], [1], [0, 1]])
+    history = Subscriptions.from_source_sets([[0], [1]])
+    arrivals = Subscriptions.from_source_sets([[0], [1], [0, 1]])
     reserved = plan_reservations(
         PlacementProblem.of(arrivals, 2), history, np.random.default_rng(0)
     )

@@ -74,9 +74,11 @@ def test_queries_of_one_source_stay_together(algorithm: str) -> None:
     """Four sources of five queries, two workers: two sources each, nothing copied."""
     queries = [[source] for _ in range(5) for source in range(4)]
     current = np.arange(20, dtype=np.int32) % 2
-    problem = PlacementProblem.of(Subscriptions.of(queries), 2, current=current)
+    problem = PlacementProblem.of(Subscriptions.from_source_sets(queries), 2, current=current)
     if algorithm != "repair":
-        problem = PlacementProblem.of(Subscriptions.of(queries), Fleet.of(2, 0.05, 1.0))
+        problem = PlacementProblem.of(
+            Subscriptions.from_source_sets(queries), Fleet.of(2, 0.05, 1.0)
+        )
     placement = plan_queries(problem, algorithm, np.random.default_rng(0))
     assert total_traffic(problem.subscriptions, placement.workers, 2) == 4
 
@@ -96,7 +98,7 @@ def test_our_own_beat_the_paper_on_its_workload() -> None:
 
 
 def test_what_an_algorithm_cannot_be_asked() -> None:
-    problem = PlacementProblem.of(Subscriptions.of([[0, 1]]), 2)
+    problem = PlacementProblem.of(Subscriptions.from_source_sets([[0, 1]]), 2)
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="no algorithm best"):
         plan_queries(problem, "best", rng)

@@ -22,7 +22,9 @@ from evenflow.planning.queries.query_types import group_queries, query_types, qu
     [(100, 10, 0.05, 10), (200, 10, 0.05, 21), (100_000, 100, 0.05, 1050), (7, 3, 0.0, 3)],
 )
 def test_equation_1_in_whole_queries(queries: int, workers: int, slack: float, most: int) -> None:
-    problem = PlacementProblem.of(Subscriptions.of([[0]] * queries), Fleet.of(workers, slack))
+    problem = PlacementProblem.of(
+        Subscriptions.from_source_sets([[0]] * queries), Fleet.of(workers, slack)
+    )
     assert np.floor(worker_capacities(problem)).tolist() == [most] * workers
 
 
@@ -41,7 +43,7 @@ def test_appendix_d_keeps_the_union_bound() -> None:
 
 
 def test_more_pins_than_a_worker_holds() -> None:
-    queries = Subscriptions.of([[0]] * 100)
+    queries = Subscriptions.from_source_sets([[0]] * 100)
     pinned = np.zeros(100, dtype=np.int32)
     with pytest.raises(InputError, match=r"worker 0 holds a load of at most 60, .* need 100"):
         PlacementProblem.of(queries, Fleet.of(2), pinned)
@@ -49,7 +51,9 @@ def test_more_pins_than_a_worker_holds() -> None:
 
 def test_workers_that_do_not_exist() -> None:
     with pytest.raises(InputError, match=r"outside 0\.\.1"):
-        PlacementProblem.of(Subscriptions.of([[0]]), 2, current=np.array([2], dtype=np.int32))
+        PlacementProblem.of(
+            Subscriptions.from_source_sets([[0]]), 2, current=np.array([2], dtype=np.int32)
+        )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_workers_that_do_not_exist() -> None:
 )
 def test_subscriptions_that_make_no_sense(arguments: dict[str, list[float]], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Subscriptions.of(**arguments)  # type: ignore[arg-type]
+        Subscriptions.from_source_sets(**arguments)  # type: ignore[arg-type]
 
 
 @given(subscriptions())
@@ -86,7 +90,7 @@ def test_groups_hold_every_query_once_and_only_equal_ones(
             groups.source_starts[item] : groups.source_starts[item + 1]
         ].tolist()
         for query in members:
-            assert given_.of_query(query).tolist() == sources
+            assert given_.sources_of_query(query).tolist() == sources
             assert given_.loads[query] == groups.load[item]
 
 
@@ -98,6 +102,8 @@ def test_traffic_equals_the_plain_version(problem: PlacementProblem) -> None:
 
 
 def test_lower_bound_counts_the_workers_a_source_must_have() -> None:
-    problem = PlacementProblem.of(Subscriptions.of([[0]] * 9 + [[1]], rates=[1.0, 5.0]), 2)
+    problem = PlacementProblem.of(
+        Subscriptions.from_source_sets([[0]] * 9 + [[1]], rates=[1.0, 5.0]), 2
+    )
     assert traffic_lower_bound(problem, np.array([5.0, 5.0])) == 2 * 1 + 5
     assert traffic_lower_bound(problem, np.array([10.0, 10.0])) == 6

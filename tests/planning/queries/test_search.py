@@ -156,7 +156,9 @@ def test_partition_keeps_the_bound_on_uneven_loads() -> None:
         parts = [rng.dirichlet(np.ones(6)) for _ in range(4)]
         loads = rng.permutation(np.concatenate(parts) + 1e-3)
         reads = [sorted(set(rng.integers(0, 8, 2).tolist())) for _ in loads]
-        problem = PlacementProblem.of(Subscriptions.of(reads, loads=loads), Fleet.of(4, 0.05))
+        problem = PlacementProblem.of(
+            Subscriptions.from_source_sets(reads, loads=loads), Fleet.of(4, 0.05)
+        )
         placement = partition(problem, rng)
         kept += measure_placement(problem, placement, online=False).feasible
     assert kept >= 18
@@ -164,6 +166,6 @@ def test_partition_keeps_the_bound_on_uneven_loads() -> None:
 
 def test_partition_splits_pieces_where_room_is_tight() -> None:
     # 69 fit on a worker; 111 pieces of 6 do not go into 10 workers of 11 pieces each.
-    problem = PlacementProblem.of(Subscriptions.of([[0]] * 666), 10)
+    problem = PlacementProblem.of(Subscriptions.from_source_sets([[0]] * 666), 10)
     placement = partition(problem, np.random.default_rng(0))
     assert measure_placement(problem, placement, online=False).feasible

@@ -42,7 +42,7 @@ def warm_up(planner: KeyPlanner) -> None:
     count, workers = 60, 3
     at = np.arange(count)
     cost = 1000.0 / (at + 1)
-    keys = KeyLoads.of(cost, cost[::-1], (at % 7) % workers, (at % 5) % workers, workers)
+    keys = KeyLoads.from_arrays(cost, cost[::-1], (at % 7) % workers, (at % 5) % workers, workers)
     for max_table in (count, 2):
         planner(keys, KeyConfig(max_table=max_table), np.random.default_rng(0))
 

@@ -39,15 +39,15 @@ def balance_goal(keys: KeyLoads, config: KeyConfig) -> BalanceGoal:
     asked = configured_limit(keys, config)
     floor, key = _pigeonhole_bound(keys.cost, keys.workers, config.max_imbalance)
     if floor <= asked:
-        return BalanceGoal(mean, asked, keys.fixed, ())
+        return BalanceGoal(mean, asked, keys.immovable_mask, ())
     reachable = floor / mean - 1
     code, what = "heavy_key", "alone needs"
     if keys.cost[key] <= asked:
         code, what = "coarse_keys", "with the keys as heavy as it fills workers so that one needs"
     verdict = Verdict(
         code,
-        keys.name(key),
-        f"key {keys.name(key)} {what} {floor:.6g}, more than the {asked:.6g} that "
+        keys.key_name(key),
+        f"key {keys.key_name(key)} {what} {floor:.6g}, more than the {asked:.6g} that "
         f"--max-imbalance {config.max_imbalance:g} allows a worker; "
         f"no plan gets below an imbalance of {reachable:.4g}",
         reachable,
@@ -64,7 +64,7 @@ def configured_limit(keys: KeyLoads, config: KeyConfig) -> float:
 def current_owners_suffice(keys: KeyLoads, config: KeyConfig, aim: BalanceGoal) -> bool:
     """Tell whether the present owners keep both bounds, so that nothing needs to move."""
     entries = int(np.count_nonzero(keys.owner != keys.home))
-    return entries <= config.max_table and aim.is_met(keys.loads())
+    return entries <= config.max_table and aim.is_met(keys.worker_loads())
 
 
 def plan_rank(
@@ -72,7 +72,7 @@ def plan_rank(
 ) -> tuple[int, float, float]:
     """Order plans: entries beyond the table bound, load beyond the limit, state moved."""
     entries = int(np.count_nonzero(owner != keys.home))
-    over = float(keys.loads(owner).max()) - aim.max_load
+    over = float(keys.worker_loads(owner).max()) - aim.max_load
     return max(entries - config.max_table, 0), max(over, 0.0), moved_state(keys, owner)
 
 
@@ -83,7 +83,7 @@ def finish_plan(
 
     `loads` are given where they do not follow from the owners (keys that are split).
     """
-    loads = keys.loads(owner) if loads is None else loads
+    loads = keys.worker_loads(owner) if loads is None else loads
     verdicts = list(aim.verdicts)
     entries = int(np.count_nonzero(owner != keys.home))
     if entries > config.max_table:
@@ -136,7 +136,7 @@ def _fixed_keys(keys: KeyLoads, asked: float) -> Bools:
     """Mark what stays, and on each worker the heaviest of the too heavy keys: moving it gains
     nothing.
     """
-    fixed = keys.fixed.copy()
+    fixed = keys.immovable_mask.copy()
     heavy = np.flatnonzero(keys.cost > asked)
     order = heavy[np.lexsort((heavy, -keys.state[heavy], -keys.cost[heavy]))]
     _, first = np.unique(keys.owner[order], return_index=True)

@@ -17,9 +17,9 @@ def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPl
     The plain fit of mixed-key-routing's appendix, known as LPT: where a perfect assignment exists,
     no worker ends more than (1 - 1/n) / 3 above the mean.
     """
-    owner, stays = keys.owner.copy(), keys.fixed
+    owner, stays = keys.owner.copy(), keys.immovable_mask
     able = np.flatnonzero(~stays)
-    there = keys.loads() - np.bincount(owner[able], keys.cost[able], keys.workers)
+    there = keys.worker_loads() - np.bincount(owner[able], keys.cost[able], keys.workers)
     order = np.argsort(-keys.cost[able], kind="stable")
     owner[able] = _lpt(keys.cost[able], order, there)
     return finish_plan(keys, config, owner, balance_goal(keys, config))
@@ -27,7 +27,7 @@ def simple(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPl
 
 def hash_only(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Send every key where the hash says: no table at all."""
-    owner = np.where(keys.fixed, keys.owner, keys.home)
+    owner = np.where(keys.immovable_mask, keys.owner, keys.home)
     return finish_plan(keys, config, owner, balance_goal(keys, config))
 
 

@@ -64,7 +64,7 @@ def compact_with_degree(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPl
         records, config, keys.workers, aim.mean_load + MARGIN * (aim.max_load - aim.mean_load)
     )
     owner = expand_records(keys, records, record_of, parts, config)
-    if not aim.is_met(keys.loads(owner)):
+    if not aim.is_met(keys.worker_loads(owner)):
         owner = relieve_overload(
             keys, owner, migration_priority(keys.cost, keys.state, config.beta), aim
         )

@@ -80,7 +80,10 @@ def _search_price(market: KeyMoveFinder, limit: float) -> KeyMoves:
 def _search_limit(market: KeyMoveFinder, aim: BalanceGoal) -> KeyMoves:
     """Return an offer within the table bound at the lowest limit that allows one."""
     keys = market.keys
-    low, high = aim.max_load, float(max(market.worker_loads.max(), keys.loads(keys.home).max()))
+    low, high = (
+        aim.max_load,
+        float(max(market.worker_loads.max(), keys.worker_loads(keys.home).max())),
+    )
     dearest = market.total_state + 1.0
     best = market.find_moves(dearest, high)
     for _ in range(12):

@@ -54,10 +54,12 @@ class SolverCase:
         aim = balance_goal(keys, config)
         plan = cover(keys, config, np.random.default_rng(0))
         if not aim.is_met(plan.loads) or plan.table_size(keys) > config.max_table:
-            able = (~keys.fixed).astype(np.float64)
+            able = (~keys.immovable_mask).astype(np.float64)
             return cls(keys, config, aim, None, able, float(keys.state.mean()) or 1.0)
         moved = moved_state(keys, plan.owner)
-        able = (~keys.fixed & (keys.state <= moved * (1 + OPTIMALITY_GAP))).astype(np.float64)
+        able = (~keys.immovable_mask & (keys.state <= moved * (1 + OPTIMALITY_GAP))).astype(
+            np.float64
+        )
         return cls(keys, config, aim, plan, able, moved / 1e4 or 1.0)
 
 
@@ -140,7 +142,7 @@ def _relaxed_model(case: SolverCase) -> dict[str, Any]:
     entries[0, count + displaced] = -1.0
     upper = np.concatenate((case.movable, np.zeros(count), np.full(workers, np.inf)))
     upper[count + displaced] = case.movable[displaced]
-    room = (case.goal.max_load - keys.loads()) / case.goal.mean_load
+    room = (case.goal.max_load - keys.worker_loads()) / case.goal.mean_load
     return {
         "c": np.concatenate((_move_prices(case), _move_prices(case), np.zeros(workers))),
         "upper": upper,
@@ -172,7 +174,7 @@ def _pack_heaviest_first(
 ) -> Workers | None:
     keys = case.keys
     owner = np.where(home, keys.home, keys.owner)
-    load = keys.loads(owner)
+    load = keys.worker_loads(owner)
     np.subtract.at(load, keys.owner[away], keys.cost[away])
     for key in away[np.argsort(-keys.cost[away], kind="stable")]:
         fits = load + keys.cost[key] <= case.goal.max_load

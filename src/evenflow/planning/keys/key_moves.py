@@ -54,7 +54,7 @@ class KeyMoveFinder:
         return cls(
             keys,
             max_table,
-            keys.loads(),
+            keys.worker_loads(),
             table_keys_by_state(keys, aim),
             grouped,
             starts,

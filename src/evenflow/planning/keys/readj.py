@@ -46,7 +46,7 @@ def readj_owners(keys: KeyLoads, aim: BalanceGoal, tracked: Indices) -> Workers:
     owner = np.where(is_tracked | aim.fixed_keys, keys.owner, keys.home)
     able = tracked[~aim.fixed_keys[tracked]]
     order = able[np.argsort(keys.cost[able], kind="stable")]
-    load = keys.loads(owner)
+    load = keys.worker_loads(owner)
     places = _readj(keys.cost[order], keys.state[order], owner[order], load, aim.max_load)
     owner[order] = places
     return owner

@@ -11,7 +11,7 @@ a and b make 2 w a b pairs a second.
 import numpy as np
 
 from evenflow.model.arrays import Floats
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 
 
 def ideal_rates(
@@ -31,14 +31,14 @@ def ideal_rates(
     passed = np.broadcast_to(passed, (len(network), samples))
     arriving = np.zeros((len(network), samples))
     product = np.ones((len(network), samples))
-    for source, operator in network.feeds.tolist():
+    for source, operator in network.source_edges.tolist():
         arriving[operator] += rates[source]
         product[operator] *= rates[source]
     after: list[list[int]] = [[] for _ in range(len(network))]
-    for upstream, downstream in network.links.tolist():
+    for upstream, downstream in network.operator_edges.tolist():
         after[upstream].append(downstream)
-    for operator in network.order.tolist():
-        window = network.window[operator]
+    for operator in network.topological_order.tolist():
+        window = network.join_window_seconds[operator]
         meeting = 2 * window * product[operator] if window else arriving[operator]
         leaving = passed[operator] * meeting
         for downstream in after[operator]:

@@ -74,8 +74,8 @@ def _replacement_state(problem: PlacementProblem, max_moves: int) -> Replacement
         none = np.zeros(0, dtype=np.int64)
         return ReplacementState(none, none, none, np.zeros(0, dtype=np.bool_), budget)
     order = np.argsort(subscriptions.sources, kind="stable")
-    start = np.concatenate(([0], np.cumsum(subscriptions.degrees()))).astype(np.int64)
-    queries = subscriptions.query_of_subscription()[order]
+    start = np.concatenate(([0], np.cumsum(subscriptions.reader_counts()))).astype(np.int64)
+    queries = subscriptions.query_of_entry()[order]
     turn = np.zeros(sources, dtype=np.int64)
     return ReplacementState(start, queries, turn, problem.pinned != NOWHERE, budget)
 

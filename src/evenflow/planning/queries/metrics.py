@@ -49,8 +49,8 @@ def loads_by_worker(subscriptions: Subscriptions, workers: Workers, count: int) 
 def total_traffic(subscriptions: Subscriptions, workers: Workers, count: int) -> float:
     """Return the sum of f(Q_j) over `count` workers, from scratch."""
     order = np.argsort(subscriptions.sources, kind="stable")
-    queries = subscriptions.query_of_subscription()[order]
-    start = np.concatenate(([0], np.cumsum(subscriptions.degrees()))).astype(np.int64)
+    queries = subscriptions.query_of_entry()[order]
+    start = np.concatenate(([0], np.cumsum(subscriptions.reader_counts()))).astype(np.int64)
     return _total_traffic(start, queries, subscriptions.rates, workers, count)
 
 
@@ -59,7 +59,7 @@ def total_traffic_plain(subscriptions: Subscriptions, workers: Workers) -> float
     flows = {
         (int(workers[query]), int(source))
         for query in range(len(subscriptions))
-        for source in subscriptions.of_query(query)
+        for source in subscriptions.sources_of_query(query)
         if workers[query] != NOWHERE
     }
     return float(sum(subscriptions.rates[source] for _, source in flows))
@@ -89,7 +89,7 @@ def traffic_lower_bound(problem: PlacementProblem, room: Floats) -> float:
     subscriptions = problem.subscriptions
     load = np.bincount(
         subscriptions.sources,
-        weights=subscriptions.loads[subscriptions.query_of_subscription()],
+        weights=subscriptions.loads[subscriptions.query_of_entry()],
         minlength=len(subscriptions.rates),
     )
     held = np.cumsum(np.sort(room)[::-1]) * (1 + ROUNDING)
@@ -108,7 +108,7 @@ def measure_placement(
         room = relaxed_bound(total, len(subscriptions), fleet) * shares
     loads = loads_by_worker(subscriptions, placement.workers, len(fleet))
     cost = total_traffic(subscriptions, placement.workers, len(fleet))
-    read = float(subscriptions.rates[subscriptions.degrees() > 0].sum())
+    read = float(subscriptions.rates[subscriptions.reader_counts() > 0].sum())
     taking = shares > 0
     even = shares[taking] * total
     verdicts = (*placement.verdicts, *_overload_verdicts(loads, room, total))

@@ -52,7 +52,8 @@ def start_fill(problem: PlacementProblem) -> OfflineFill:
     """Start with only the pinned queries in place."""
     subscriptions, pinned = problem.subscriptions, problem.pinned
     groups = _rarest_first(
-        group_queries(subscriptions, np.flatnonzero(pinned == NOWHERE)), subscriptions.degrees()
+        group_queries(subscriptions, np.flatnonzero(pinned == NOWHERE)),
+        subscriptions.reader_counts(),
     )
     fixed = group_queries(subscriptions, np.flatnonzero(pinned != NOWHERE), label=pinned)
     workers, sizes = len(problem.fleet), np.diff(groups.source_starts)
@@ -71,7 +72,7 @@ def start_fill(problem: PlacementProblem) -> OfflineFill:
         groups.size.copy(),
         np.maximum(worker_capacities(problem) - held, 0.0),
         np.zeros(workers),
-        empty_hosts(subscriptions.degrees(), workers),
+        empty_hosts(subscriptions.reader_counts(), workers),
         np.where(pinned != NOWHERE, pinned, NOWHERE).astype(np.int32),
         float(groups.load.min()) if len(groups.load) else 0.0,
     )

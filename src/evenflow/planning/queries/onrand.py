@@ -66,5 +66,5 @@ def expected_traffic(subscriptions: Subscriptions, workers: int) -> float:
     >>> expected_traffic(Subscriptions.of([[0], [0]]), 2)
     1.5
     """
-    missed = (1.0 - 1.0 / workers) ** subscriptions.degrees()
+    missed = (1.0 - 1.0 / workers) ** subscriptions.reader_counts()
     return float((subscriptions.rates * (1.0 - missed)).sum() * workers)

@@ -55,7 +55,7 @@ def initial_state(problem: PlacementProblem) -> PlacementState:
         subscriptions.rates,
         subscriptions.loads,
         np.full(len(subscriptions), NOWHERE, dtype=np.int32),
-        empty_hosts(subscriptions.degrees(), workers),
+        empty_hosts(subscriptions.reader_counts(), workers),
         np.zeros(workers),
         np.zeros(workers),
         np.zeros(workers),

@@ -21,7 +21,7 @@ def query_types(subscriptions: Subscriptions) -> Indices:
 def query_types_plain(subscriptions: Subscriptions) -> list[int]:
     """Number the distinct source sets with a dictionary: the kernel's oracle."""
     seen: dict[tuple[int, ...], int] = {}
-    sets = [tuple(subscriptions.of_query(q).tolist()) for q in range(len(subscriptions))]
+    sets = [tuple(subscriptions.sources_of_query(q).tolist()) for q in range(len(subscriptions))]
     return [seen.setdefault(sources, len(seen)) for sources in sets]
 
 
@@ -111,7 +111,7 @@ def group_queries(
     within = np.arange(len(queries)) - np.repeat(first[:-1], sizes[ranked])
     members = queries[order[np.repeat(begins[ranked], sizes[ranked]) + within]]
     heads = members[first[:-1]]
-    sets = subscriptions.take(heads)
+    sets = subscriptions.select_queries(heads)
     return QueryGroups(
         sets.starts,
         sets.sources.astype(np.int64),

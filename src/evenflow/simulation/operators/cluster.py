@@ -4,7 +4,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.simulation.operators import engine
 from evenflow.simulation.operators.moving import resume, suspend
@@ -161,13 +161,13 @@ def wired(network: OperatorNetwork) -> engine.Wiring:
         targets: list[list[int]] = [[] for _ in range(starts)]
         for start, end in edges.tolist():
             targets[start].append(2 * end + int(ports[end]))
-            ports[end] += network.window[end] > 0
+            ports[end] += network.join_window_seconds[end] > 0
         flat = np.array([target for row in targets for target in row], dtype=np.int64)
         return np.cumsum([0, *(len(row) for row in targets)]), flat
 
-    feed_starts, feed_targets = rows(network.feeds, network.sources)
-    link_starts, link_targets = rows(network.links, len(network))
+    feed_starts, feed_targets = rows(network.source_edges, network.source_count)
+    link_starts, link_targets = rows(network.operator_edges, len(network))
     return engine.Wiring(
-        network.cost.copy(), network.selectivity.copy(), network.window.copy(),
+        network.cost.copy(), network.selectivity.copy(), network.join_window_seconds.copy(),
         feed_starts, feed_targets, link_starts, link_targets,
     )  # fmt: skip

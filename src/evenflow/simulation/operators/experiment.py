@@ -18,7 +18,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import ALGORITHMS, plan_operators
@@ -104,10 +104,10 @@ def simulate(experiment: Experiment, seed: int) -> Report:
     network = chains(e.operators, e.chain_length, e.cost_seconds, e.selectivity_spread, rng)
     if e.workload == "periodic":
         streams = periodic(
-            network.sources, e.end_seconds, e.fluctuation_seconds, e.fluctuation_ratio, rng
+            network.source_count, e.end_seconds, e.fluctuation_seconds, e.fluctuation_ratio, rng
         )
     else:
-        streams = onoff(network.sources, e.end_seconds, e.fluctuation_seconds / 2, rng)
+        streams = onoff(network.source_count, e.end_seconds, e.fluctuation_seconds / 2, rng)
     streams = calibrated(network, streams, e.workers, e.load, e.end_seconds, rng)
     arrivals = [stream.arrivals(rng) for stream in streams]
     if e.start == "connected":

@@ -4,7 +4,7 @@ from collections import deque
 from itertools import takewhile
 
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import random_unit
 from evenflow.simulation.operators.cluster import wired
 
@@ -59,7 +59,7 @@ class PlainCluster:
             return
         _, target, birth = served
         operator, chances = target >> 1, 1
-        window = self.network.window[operator]
+        window = self.network.join_window_seconds[operator]
         if window > 0:
             others = self.windows.setdefault(target ^ 1, deque())
             while others and others[0] < birth - window:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.model.arrays import Floats, Workers
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.load_statistics import (
     mean_correlation,
     series_variance,
@@ -69,12 +69,12 @@ class Report:
 def delays(network: OperatorNetwork) -> Floats:
     """Return the processing time of the shortest way to the end of each operator."""
     arrive = np.full(len(network), np.inf)
-    arrive[network.feeds[:, 1]] = 0.0
+    arrive[network.source_edges[:, 1]] = 0.0
     done = np.full(len(network), np.inf)
     after: list[list[int]] = [[] for _ in range(len(network))]
-    for upstream, downstream in network.links.tolist():
+    for upstream, downstream in network.operator_edges.tolist():
         after[upstream].append(downstream)
-    for operator in network.order.tolist():
+    for operator in network.topological_order.tolist():
         done[operator] = arrive[operator] + network.cost[operator]
         for downstream in after[operator]:
             arrive[downstream] = min(arrive[downstream], done[operator])

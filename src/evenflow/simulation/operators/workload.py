@@ -18,7 +18,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices
-from evenflow.model.network import OperatorNetwork
+from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.ideal_rates import ideal_loads
 
 WORKLOADS = ("periodic", "onoff")

@@ -9,24 +9,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from evenflow.model import KeyStats, Move, Plan, RoutingTable, Snapshot, Verdict, home, moves
-from evenflow.planning.joint.config import Balancing
+from evenflow.model import (
+    KeyStats,
+    Move,
+    Plan,
+    RoutingTable,
+    Snapshot,
+    Verdict,
+    home_workers,
+    moves_between,
+)
+from evenflow.planning.controller.config import Balancing
 
-Weights = tuple[float, float]  # load and state
+LoadAndState = tuple[float, float]  # load and state
 
 
-def stage(following: Plan, target: Plan, snapshot: Snapshot, config: Balancing) -> Plan:
+def next_stage(following: Plan, target: Plan, snapshot: Snapshot, config: Balancing) -> Plan:
     """Return the next plan on the way to a target: the target itself where the budget allows."""
-    items = moves(following, target)
+    items = moves_between(following, target)
     if config.budget_bytes is None and config.budget_items is None:
         return target
-    weights = _weights(items, snapshot)
+    weights = _move_weights(items, snapshot)
     size = sum(bytes_ for _, bytes_ in weights.values())
     if len(items) <= (config.budget_items or len(items)) and size <= (config.budget_bytes or size):
         return target
     chosen: list[Move] = []
     spent = 0.0
-    for move in sorted(items, key=lambda move: _rank(move, weights[move], following, config)):
+    for move in sorted(
+        items, key=lambda move: _move_priority(move, weights[move], following, config)
+    ):
         if config.budget_items is not None and len(chosen) >= config.budget_items:
             break
         # A move that alone exceeds the budget must still come through some day: it goes first.
@@ -34,10 +45,10 @@ def stage(following: Plan, target: Plan, snapshot: Snapshot, config: Balancing) 
             break
         chosen.append(move)
         spent += weights[move][1]
-    return between(following, target, chosen)
+    return partial_plan(following, target, chosen)
 
 
-def over_budget(bytes_: float, config: Balancing) -> tuple[Verdict, ...]:
+def over_budget_verdicts(bytes_: float, config: Balancing) -> tuple[Verdict, ...]:
     """Say so if a step moves more state than asked for: some of it cannot be moved in parts."""
     if config.budget_bytes is None or bytes_ <= config.budget_bytes:
         return ()
@@ -49,8 +60,8 @@ def over_budget(bytes_: float, config: Balancing) -> tuple[Verdict, ...]:
     return (Verdict("over_budget", "plan", message),)
 
 
-def _rank(
-    move: Move, weight: Weights, following: Plan, config: Balancing
+def _move_priority(
+    move: Move, weight: LoadAndState, following: Plan, config: Balancing
 ) -> tuple[bool, float, str, int]:
     """Order moves: keys that free an entry of their table, then by load or state, then by name."""
     load, state = weight
@@ -59,20 +70,20 @@ def _rank(
         table is not None
         and move.key_hash is not None
         and len(table) > config.max_table // 2
-        and _home(following, move.key_hash) == move.after
+        and _home_worker(following, move.key_hash) == move.after
     )
     by = -load if config.order == "hot" else state
     return (not frees, by, move.query, move.key_hash or 0)
 
 
-def _home(plan: Plan, key_hash: int) -> int:
-    return int(home(np.array([key_hash], dtype=np.uint64), plan.workers, plan.drained)[0])
+def _home_worker(plan: Plan, key_hash: int) -> int:
+    return int(home_workers(np.array([key_hash], dtype=np.uint64), plan.workers, plan.drained)[0])
 
 
-def _weights(items: tuple[Move, ...], snapshot: Snapshot) -> dict[Move, Weights]:
+def _move_weights(items: tuple[Move, ...], snapshot: Snapshot) -> dict[Move, LoadAndState]:
     """Return load and state of everything that moves; what was not measured weighs nothing."""
-    weights: dict[Move, Weights] = {}
-    known: dict[str, Mapping[int, Weights]] = {}
+    weights: dict[Move, LoadAndState] = {}
+    known: dict[str, Mapping[int, LoadAndState]] = {}
     for move in items:
         query = snapshot.queries.get(move.query)
         if query is None:
@@ -86,14 +97,14 @@ def _weights(items: tuple[Move, ...], snapshot: Snapshot) -> dict[Move, Weights]
     return weights
 
 
-def _key_weights(keys: KeyStats | None) -> dict[int, Weights]:
+def _key_weights(keys: KeyStats | None) -> dict[int, LoadAndState]:
     if keys is None:
         return {}
-    pairs = zip(keys.cost.tolist(), keys.state.tolist(), strict=True)
+    pairs = zip(keys.cost.tolist(), keys.state_bytes.tolist(), strict=True)
     return dict(zip(keys.hashes.tolist(), pairs, strict=True))
 
 
-def between(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
+def partial_plan(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
     """Return the plan in which only the chosen moves have been made."""
     drained = following.drained & target.drained
     whole = {move.query for move in chosen if move.key_hash is None}
@@ -110,7 +121,7 @@ def between(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
         if move.key_hash is not None:
             keys.setdefault(move.query, []).append(move.key_hash)
     tables = {
-        name: _between(name, following, target, drained, keys.get(name, []))
+        name: _partial_table(name, following, target, drained, keys.get(name, []))
         if name in following.tables
         else table
         for name, table in target.tables.items()
@@ -119,18 +130,18 @@ def between(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
     return Plan(target.workers, placement, tables, drained)
 
 
-def _between(
+def _partial_table(
     name: str, following: Plan, target: Plan, drained: frozenset[int], keys: list[int]
 ) -> RoutingTable:
     listed = np.union1d(following.tables[name].hashes, target.tables[name].hashes)
     owners = following.route(name, listed)
     moved = np.isin(listed, np.array(keys, dtype=np.uint64))
     owners[moved] = target.route(name, listed[moved])
-    away = owners != home(listed, target.workers, drained)
-    return RoutingTable.of(listed[away], owners[away])
+    away = owners != home_workers(listed, target.workers, drained)
+    return RoutingTable.from_entries(listed[away], owners[away])
 
 
-def refitted(target: Plan, following: Plan) -> Plan:
+def refit_target(target: Plan, following: Plan) -> Plan:
     """Return a target for what is hosted by now: queries came and went since it was made."""
     placement = {
         name: target.placement.get(name, worker)

@@ -8,39 +8,43 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenflow.history.schema import SCHEMAS
 from evenflow.model import Decision, KeyStats, Outcome, Plan, Snapshot
 from evenflow.model.arrays import Bools, Floats
+from evenflow.storage.history.schema import SCHEMAS
 
-_NUMBERS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+_WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 
-Tables = dict[str, pa.Table]
+TablesByKind = dict[str, pa.Table]
 
 
-def tables_of(
+def encode_batch(
     snapshot: Snapshot, decisions: Sequence[Decision], outcomes: Sequence[Outcome]
-) -> Tables:
+) -> TablesByKind:
     """Return the rows of one batch, of each kind that has any."""
     # By identity: a plan of thousands of queries takes a while to be named.
-    found = {id(plan): plan for plan in _plans(snapshot, decisions)}
-    names = {at: plan_name(plan) for at, plan in found.items()}
+    found = {id(plan): plan for plan in _referenced_plans(snapshot, decisions)}
+    names = {at: plan_fingerprint(plan) for at, plan in found.items()}
     plans = {names[at]: plan for at, plan in found.items()}
     made = {
-        "batches": _table("batches", [_batch(snapshot, names)]),
-        "statistics": _statistics(snapshot),
-        "keys": _keys(snapshot),
-        "traffic": _traffic(snapshot),
-        "plans": _table("plans", [_plan(name, plan) for name, plan in plans.items()]),
-        "decisions": _table("decisions", [_decision(one, names) for one in decisions]),
-        "outcomes": _table("outcomes", [asdict(one) for one in outcomes]),
+        "batches": _table_from_records("batches", [_batch_record(snapshot, names)]),
+        "statistics": _statistics_table(snapshot),
+        "keys": _keys_table(snapshot),
+        "traffic": _traffic_table(snapshot),
+        "plans": _table_from_records(
+            "plans", [_plan_record(name, plan) for name, plan in plans.items()]
+        ),
+        "decisions": _table_from_records(
+            "decisions", [_decision_record(one, names) for one in decisions]
+        ),
+        "outcomes": _table_from_records("outcomes", [asdict(one) for one in outcomes]),
     }
     return {kind: table for kind, table in made.items() if table.num_rows}
 
 
-def plan_name(plan: Plan) -> str:
+def plan_fingerprint(plan: Plan) -> str:
     """Name a plan by its content.
 
-    >>> plan_name(Plan(2, {"a": 0, "b": 1})) == plan_name(Plan(2, {"b": 1, "a": 0}))
+    >>> plan_fingerprint(Plan(2, {"a": 0, "b": 1})) == plan_name(Plan(2, {"b": 1, "a": 0}))
     True
     """
     digest = hashlib.sha256(repr((plan.workers, sorted(plan.drained))).encode())
@@ -52,35 +56,35 @@ def plan_name(plan: Plan) -> str:
     return digest.hexdigest()[:16]
 
 
-def _plans(snapshot: Snapshot, decisions: Iterable[Decision]) -> list[Plan]:
-    found = [snapshot.plan, snapshot.following]
+def _referenced_plans(snapshot: Snapshot, decisions: Iterable[Decision]) -> list[Plan]:
+    found = [snapshot.plan, snapshot.next_plan]
     found += [plan for one in decisions for plan in (one.plan, one.target) if plan is not None]
     return found
 
 
-def _table(kind: str, records: list[dict[str, Any]]) -> pa.Table:
+def _table_from_records(kind: str, records: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(records, schema=SCHEMAS[kind])
 
 
-def _batch(snapshot: Snapshot, names: Mapping[int, str]) -> dict[str, Any]:
+def _batch_record(snapshot: Snapshot, names: Mapping[int, str]) -> dict[str, Any]:
     return {
         "batch": snapshot.batch,
         "at": snapshot.at,
-        "seconds": snapshot.seconds,
+        "seconds": snapshot.interval_seconds,
         "plan": names[id(snapshot.plan)],
-        "following": names[id(snapshot.following)],
-        "drain": sorted(snapshot.drain),
-        "worker_seconds": snapshot.worker_seconds.tolist(),
-        "handed": [asdict(state) for state in snapshot.handed],
+        "following": names[id(snapshot.next_plan)],
+        "drain": sorted(snapshot.workers_to_drain),
+        "worker_seconds": snapshot.worker_cpu_seconds.tolist(),
+        "handed": [asdict(state) for state in snapshot.transfers],
     }
 
 
-def _plan(name: str, plan: Plan) -> dict[str, Any]:
+def _plan_record(name: str, plan: Plan) -> dict[str, Any]:
     return {
         "plan": name,
         "workers": plan.workers,
         "drained": sorted(plan.drained),
-        "placement": _placed(dict(sorted(plan.placement.items()))),
+        "placement": _placement_records(dict(sorted(plan.placement.items()))),
         "tables": [
             {"query": query, "hashes": table.hashes, "owners": table.owners}
             for query, table in sorted(plan.tables.items())
@@ -88,11 +92,11 @@ def _plan(name: str, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _placed(workers: Mapping[str, int]) -> list[dict[str, Any]]:
+def _placement_records(workers: Mapping[str, int]) -> list[dict[str, Any]]:
     return [{"query": query, "worker": worker} for query, worker in workers.items()]
 
 
-def _decision(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
+def _decision_record(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
     plan, target = decision.plan, decision.target
     return {
         "batch": decision.batch,
@@ -106,17 +110,19 @@ def _decision(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
         "target": None if target is None else names[id(target)],
         "moves": [asdict(move) for move in decision.moves],
         "moved_bytes": decision.moved_bytes,
-        "arrived": _placed(decision.arrived),
+        "arrived": _placement_records(decision.arrived),
         "verdicts": [asdict(verdict) for verdict in decision.verdicts],
     }
 
 
-def _statistics(snapshot: Snapshot) -> pa.Table:
+def _statistics_table(snapshot: Snapshot) -> pa.Table:
     queries = list(snapshot.queries.values())
     if not queries:
         return SCHEMAS["statistics"].empty_table()
-    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in _NUMBERS}
-    at, worker = np.nonzero(_told(np.stack([values != 0 for values in numbers.values()])))
+    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in _WORKER_COLUMNS}
+    at, worker = np.nonzero(
+        _entries_to_write(np.stack([values != 0 for values in numbers.values()]))
+    )
     each = {
         "query": list(snapshot.queries),
         "streams": [q.streams for q in queries],
@@ -127,19 +133,21 @@ def _statistics(snapshot: Snapshot) -> pa.Table:
     schema = SCHEMAS["statistics"]
     columns = {name: pa.array(v, schema.field(name).type).take(at) for name, v in each.items()}
     columns |= {name: values[at, worker] for name, values in numbers.items()}
-    return _columns("statistics", {"batch": snapshot.batch, "worker": worker, **columns}, len(at))
+    return _table_from_columns(
+        "statistics", {"batch": snapshot.batch, "worker": worker, **columns}, len(at)
+    )
 
 
-def _keys(snapshot: Snapshot) -> pa.Table:
+def _keys_table(snapshot: Snapshot) -> pa.Table:
     tables = [
-        _query_keys(snapshot.batch, name, query.keys)
+        _query_keys_table(snapshot.batch, name, query.keys)
         for name, query in snapshot.queries.items()
         if query.keys is not None
     ]
     return pa.concat_tables([SCHEMAS["keys"].empty_table(), *tables])
 
 
-def _query_keys(batch: int, query: str, keys: KeyStats) -> pa.Table:
+def _query_keys_table(batch: int, query: str, keys: KeyStats) -> pa.Table:
     """Return a row for each heavy key, then one for the rest of each worker."""
     heavy, workers = len(keys.hashes), len(keys.rest_keys)
     is_rest = np.arange(heavy + workers) >= heavy
@@ -151,31 +159,31 @@ def _query_keys(batch: int, query: str, keys: KeyStats) -> pa.Table:
         "name": [*keys.names, *[None] * workers],
         "keys": np.append(np.ones(heavy, dtype=np.int64), keys.rest_keys),
         "cost": np.append(keys.cost, keys.rest_cost),
-        "state_bytes": np.append(keys.state, keys.rest_state),
-        "fixed": np.append(np.zeros(heavy), keys.rest_fixed),
+        "state_bytes": np.append(keys.state_bytes, keys.rest_state_bytes),
+        "fixed": np.append(np.zeros(heavy), keys.rest_fixed_cost),
         "rows": pa.array(np.append(keys.rows, keys.rest_keys), mask=is_rest),
     }
-    return _columns("keys", columns, heavy + workers)
+    return _table_from_columns("keys", columns, heavy + workers)
 
 
-def _traffic(snapshot: Snapshot) -> pa.Table:
-    if not snapshot.shipped:
+def _traffic_table(snapshot: Snapshot) -> pa.Table:
+    if not snapshot.shipped_bytes:
         return SCHEMAS["traffic"].empty_table()
-    sent: Floats = np.stack(list(snapshot.shipped.values()))
-    at, worker = np.nonzero(_told((sent != 0)[None]))
-    names = pa.array(list(snapshot.shipped), pa.string()).take(at)
+    sent: Floats = np.stack(list(snapshot.shipped_bytes.values()))
+    at, worker = np.nonzero(_entries_to_write((sent != 0)[None]))
+    names = pa.array(list(snapshot.shipped_bytes), pa.string()).take(at)
     columns = {"batch": snapshot.batch, "stream": names, "worker": worker}
-    return _columns("traffic", {**columns, "bytes": sent[at, worker]}, len(at))
+    return _table_from_columns("traffic", {**columns, "bytes": sent[at, worker]}, len(at))
 
 
-def _told(nonzero: Bools) -> Bools:
+def _entries_to_write(nonzero: Bools) -> Bools:
     """Tell which (row, worker) to write, given what is not zero: each row at least once."""
     told: Bools = np.logical_or.reduce(nonzero)
     told[~told.any(axis=1), 0] = True
     return told
 
 
-def _columns(kind: str, columns: Mapping[str, Any], length: int) -> pa.Table:
+def _table_from_columns(kind: str, columns: Mapping[str, Any], length: int) -> pa.Table:
     """Make a table; a single value stands for a column of it."""
     schema, arrays = SCHEMAS[kind], []
     for field in schema:

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-_JUDGEMENT = pa.struct(
+_BALANCE_METRICS = pa.struct(
     [
         (name, pa.float64())
         for name in (
@@ -23,7 +23,7 @@ _MOVE = pa.struct(
         ("key_hash", pa.uint64()),
     ]
 )
-_HANDED = pa.struct(
+_TRANSFER = pa.struct(
     [
         ("query", pa.string()),
         ("before", pa.int32()),
@@ -39,8 +39,8 @@ _VERDICT = pa.struct(
         ("reachable", pa.float64()),
     ]
 )
-_PLACED = pa.struct([("query", pa.string()), ("worker", pa.int32())])
-_TABLE = pa.struct(
+_PLACEMENT_ENTRY = pa.struct([("query", pa.string()), ("worker", pa.int32())])
+_ROUTING_TABLE = pa.struct(
     [
         ("query", pa.string()),
         ("hashes", pa.list_(pa.uint64())),
@@ -59,7 +59,7 @@ SCHEMAS = {
             ("following", pa.string()),
             ("drain", pa.list_(pa.int32())),
             ("worker_seconds", pa.list_(pa.float64())),
-            ("handed", pa.list_(_HANDED)),
+            ("handed", pa.list_(_TRANSFER)),
         ]
     ),
     # One row for each batch, query and worker that has anything of it.
@@ -109,8 +109,8 @@ SCHEMAS = {
             ("plan", pa.string()),
             ("workers", pa.int32()),
             ("drained", pa.list_(pa.int32())),
-            ("placement", pa.list_(_PLACED)),
-            ("tables", pa.list_(_TABLE)),
+            ("placement", pa.list_(_PLACEMENT_ENTRY)),
+            ("tables", pa.list_(_ROUTING_TABLE)),
         ]
     ),
     "decisions": pa.schema(
@@ -120,25 +120,25 @@ SCHEMAS = {
             ("trigger", pa.string()),
             ("reason", pa.string()),
             ("message", pa.string()),
-            ("before", _JUDGEMENT),
-            ("predicted", _JUDGEMENT),
+            ("before", _BALANCE_METRICS),
+            ("predicted", _BALANCE_METRICS),
             ("plan", pa.string()),
             ("target", pa.string()),
             ("moves", pa.list_(_MOVE)),
             ("moved_bytes", pa.float64()),
             ("verdicts", pa.list_(_VERDICT)),
-            ("arrived", pa.list_(_PLACED)),
+            ("arrived", pa.list_(_PLACEMENT_ENTRY)),
         ]
     ),
     "outcomes": pa.schema(
         [
             ("batch", pa.int64()),
             ("decision", pa.int64()),
-            ("measured", _JUDGEMENT),
+            ("measured", _BALANCE_METRICS),
             ("handed_bytes", pa.int64()),
             ("pause_seconds", pa.float64()),
             ("duration_seconds", pa.float64()),
-            ("handed", pa.list_(_HANDED)),
+            ("handed", pa.list_(_TRANSFER)),
         ]
     ),
 }

@@ -11,7 +11,7 @@ from evenflow.model.arrays import Floats, Indices, frozen
 Edges = NDArray[np.int64]
 
 
-def _no_edges() -> Edges:
+def _empty_edges() -> Edges:
     return np.zeros((0, 2), dtype=np.int64)
 
 
@@ -21,10 +21,10 @@ class OperatorNetwork:
 
     cost         seconds of CPU per input tuple
     selectivity  output tuples per input tuple; of a join: per pair of tuples that meet
-    feeds        (source, operator) edges, `links` (operator, operator) edges; an operator with
+    source_edges  (source, operator) edges, `operator_edges` (operator, operator) edges; an operator with
                  several outgoing edges sends each output tuple along all of them (a branch),
                  one with several incoming edges takes them as they come (a union)
-    window       0, or the seconds by which the event times of two tuples may differ to meet in
+    join_window_seconds  0, or the seconds by which the event times of two tuples may differ to meet in
                  a join of the operator's two incoming edges
 
     >>> two = OperatorNetwork.of([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
@@ -34,14 +34,14 @@ class OperatorNetwork:
 
     cost: Floats
     selectivity: Floats
-    feeds: Edges
-    links: Edges = field(default_factory=_no_edges)
-    window: Floats = field(default_factory=lambda: np.zeros(0))
-    order: Indices = field(init=False)
+    source_edges: Edges
+    operator_edges: Edges = field(default_factory=_empty_edges)
+    join_window_seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    topological_order: Indices = field(init=False)
 
     def __post_init__(self) -> None:
         cost = frozen(self.cost, np.float64)
-        window = self.window if len(self.window) else np.zeros(len(cost))
+        window = self.join_window_seconds if len(self.join_window_seconds) else np.zeros(len(cost))
         for name, values in (
             ("cost", cost),
             ("selectivity", frozen(self.selectivity, np.float64)),
@@ -57,16 +57,18 @@ class OperatorNetwork:
             object.__setattr__(self, name, edges)
             if len(edges) and (edges.min() < 0 or edges[:, 1].max() >= len(cost)):
                 raise InputError(f"{name} name an operator outside 0..{len(cost) - 1}")
-        if len(self.links) and self.links.max() >= len(cost):
+        if len(self.operator_edges) and self.operator_edges.max() >= len(cost):
             raise InputError(f"links name an operator outside 0..{len(cost) - 1}")
-        inputs = self.inputs
-        for join in np.flatnonzero(self.window > 0):
+        inputs = self.input_counts
+        for join in np.flatnonzero(self.join_window_seconds > 0):
             if inputs[join] != 2:
                 raise InputError(f"operator {join} joins {inputs[join]} inputs; a join takes two")
-        object.__setattr__(self, "order", frozen(_order(len(cost), self.links), np.int64))
+        object.__setattr__(
+            self, "order", frozen(_topological_order(len(cost), self.operator_edges), np.int64)
+        )
 
     @classmethod
-    def of(
+    def from_lists(
         cls,
         cost: ArrayLike,
         selectivity: ArrayLike,
@@ -87,23 +89,23 @@ class OperatorNetwork:
         return len(self.cost)
 
     @property
-    def sources(self) -> int:
+    def source_count(self) -> int:
         """Number of input streams."""
-        return int(self.feeds[:, 0].max()) + 1 if len(self.feeds) else 0
+        return int(self.source_edges[:, 0].max()) + 1 if len(self.source_edges) else 0
 
     @property
-    def inputs(self) -> Indices:
+    def input_counts(self) -> Indices:
         """Number of incoming edges of each operator."""
-        ends = np.concatenate([self.feeds[:, 1], self.links[:, 1]])
+        ends = np.concatenate([self.source_edges[:, 1], self.operator_edges[:, 1]])
         return np.bincount(ends, minlength=len(self)).astype(np.int64)
 
     @property
     def sinks(self) -> Indices:
         """Operators whose output leaves the network."""
-        return np.setdiff1d(np.arange(len(self)), self.links[:, 0])
+        return np.setdiff1d(np.arange(len(self)), self.operator_edges[:, 0])
 
 
-def _order(operators: int, links: Edges) -> Indices:
+def _topological_order(operators: int, links: Edges) -> Indices:
     """Sort operators so that each stands after those that feed it; refuse loops."""
     waiting = np.bincount(links[:, 1], minlength=operators) if len(links) else np.zeros(operators)
     after: list[list[int]] = [[] for _ in range(operators)]

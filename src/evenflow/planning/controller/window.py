@@ -6,15 +6,15 @@ from itertools import islice
 
 from evenflow.model import Decision, Snapshot
 
-Item = tuple[str, int | None]  # query, and the key's hash where it is keyed
+MovableItem = tuple[str, int | None]  # query, and the key's hash where it is keyed
 
 
-def busy(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+def busy_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     """Return the batches in which a query had work."""
     return [snapshot for snapshot in snapshots if not snapshot.idle]
 
 
-def remembered(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
+def select_window(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
     """Return the last batches in which queries had work, at most `window`, and the last of all.
 
     Otherwise some batches without rows would make a controller forget what queries need.
@@ -27,7 +27,7 @@ def remembered(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ..
     return (*reversed(list(islice(before, number))), last)
 
 
-def last_known(window: Sequence[Snapshot]) -> Snapshot:
+def last_snapshot_with_keys(window: Sequence[Snapshot]) -> Snapshot:
     """Return the last batch; queries without rows in it have the keys they had before."""
     last = window[-1]
     queries = dict(last.queries)
@@ -41,16 +41,18 @@ def last_known(window: Sequence[Snapshot]) -> Snapshot:
     return replace(last, queries=queries)
 
 
-def recent_moves(decisions: Sequence[Decision], batch: int, cooldown: int) -> dict[Item, set[int]]:
+def recently_left_workers(
+    decisions: Sequence[Decision], batch: int, cooldown: int
+) -> dict[MovableItem, set[int]]:
     """Return the workers that each item left in the last `cooldown` batches.
 
     >>> from evenflow.model import Judgement, Move
     >>> even = Judgement(1.0, 1.0, 1.0)
     >>> moved = Decision(7, 0.0, "imbalance", "keys", "", even, moves=(Move("q", 0, 1),))
-    >>> recent_moves([moved], batch=9, cooldown=10), recent_moves([moved], batch=20, cooldown=10)
+    >>> recently_left_workers([moved], batch=9, cooldown=10), recent_moves([moved], batch=20, cooldown=10)
     ({('q', None): {0}}, {})
     """
-    left: dict[Item, set[int]] = {}
+    left: dict[MovableItem, set[int]] = {}
     for decision in reversed(decisions):
         if decision.batch <= batch - cooldown:
             break

@@ -34,13 +34,13 @@ def same_plan(one: Plan, other: Plan) -> bool:
     )
 
 
-def dealt(rest: Floats, before: Plan, after: Plan) -> Floats:
+def redistribute_rest(rest: Floats, before: Plan, after: Plan) -> Floats:
     """Return what the light keys of each worker amount to when other workers are drained.
 
     Those of a worker that goes are dealt to all that stay; one that comes takes an even part of
     everyone's.
 
-    >>> dealt(np.array([2.0, 2.0, 0.0]), Plan(3, drained=frozenset({2})), Plan(3)).round(3).tolist()
+    >>> redistribute_rest(np.array([2.0, 2.0, 0.0]), Plan(3, drained=frozenset({2})), Plan(3)).round(3).tolist()
     [1.333, 1.333, 1.333]
     """
     if before.drained == after.drained:
@@ -69,15 +69,15 @@ def key_owners(stats: KeyStats, name: str, before: Plan, after: Plan) -> Workers
     return after.route(name, stats.hashes)
 
 
-def key_loads(stats: KeyStats, name: str, before: Plan, after: Plan) -> Floats:
+def keyed_query_loads(stats: KeyStats, name: str, before: Plan, after: Plan) -> Floats:
     """Return what each worker would carry of a keyed query, measured under another plan."""
     owner = key_owners(stats, name, before, after)
     heavy = np.bincount(owner, weights=stats.cost, minlength=after.workers)
-    loads: Floats = heavy + dealt(stats.rest_cost, before, after)
+    loads: Floats = heavy + redistribute_rest(stats.rest_cost, before, after)
     return loads
 
 
-def keyed_series(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> Floats:
+def keyed_query_series(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> Floats:
     """Return the load of a keyed query on every worker (column) in every batch (row)."""
     series = np.zeros((len(snapshots), plan.workers))
     for row, snapshot in enumerate(snapshots):
@@ -85,15 +85,15 @@ def keyed_series(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> Floats
             continue
         query = snapshot.queries[name]
         if query.keys is not None:
-            series[row] = key_loads(query.keys, name, snapshot.plan, plan)
+            series[row] = keyed_query_loads(query.keys, name, snapshot.plan, plan)
         elif name in snapshot.plan.tables:
-            series[row] = dealt(query.load, snapshot.plan, plan)
+            series[row] = redistribute_rest(query.load, snapshot.plan, plan)
         else:  # whole in that batch, keyed by now: the hash deals it evenly, as far as is known
             series[row, list(plan.active)] = query.load.sum() / len(plan.active)
     return series
 
 
-def whole_series(snapshots: Sequence[Snapshot], names: Sequence[str]) -> Floats:
+def whole_query_series(snapshots: Sequence[Snapshot], names: Sequence[str]) -> Floats:
     """Return the load of each whole query (row) in each batch (column).
 
     Batches before a query came count as its mean, so that its arrival is no burst.
@@ -111,7 +111,7 @@ def whole_series(snapshots: Sequence[Snapshot], names: Sequence[str]) -> Floats:
     return np.where(seen, series, means[:, None])
 
 
-def shipped_bytes(plan: Plan, snapshot: Snapshot, rates: dict[str, float]) -> float:
+def predicted_shipped_bytes(plan: Plan, snapshot: Snapshot, rates: dict[str, float]) -> float:
     """Return the bytes of a batch for whole queries: a stream once to each of its workers."""
     flows = {
         (stream, plan.placement[name])
@@ -143,6 +143,8 @@ def moved_bytes(before: Plan, after: Plan, snapshot: Snapshot) -> float:
                 continue
             held = key_owners(keys, name, snapshot.plan, before)
             moved = held != key_owners(keys, name, snapshot.plan, after)
-            rest = np.maximum(keys.rest_state - dealt(keys.rest_state, before, after), 0.0)
-            total += float(keys.state[moved].sum() + rest.sum())
+            rest = np.maximum(
+                keys.rest_state_bytes - redistribute_rest(keys.rest_state_bytes, before, after), 0.0
+            )
+            total += float(keys.state_bytes[moved].sum() + rest.sum())
     return total

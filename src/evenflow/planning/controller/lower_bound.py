@@ -12,46 +12,50 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint.config import Balancing
+from evenflow.planning.controller.config import Balancing
 
-NEAR = 1e-3  # above the floor a plan may end: the last bit moves hundreds of keys
+LOWER_BOUND_TOLERANCE = 1e-3  # above the floor a plan may end: the last bit moves hundreds of keys
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class LowerBound:
     """The floor, the item to blame, and how many are as heavy; no item: what stays is the floor."""
 
     load: float
-    item: int | None = None
-    number: int = 0
+    limiting_item: int | None = None
+    limiting_count: int = 0
 
-    def aim(self, config: Balancing) -> float:
+    def target_load(self, config: Balancing) -> float:
         """Return the load of the busiest worker that plans aim at."""
-        return max(1 + config.aim, self.load * (1 + NEAR))
+        return max(1 + config.target_imbalance, self.load * (1 + LOWER_BOUND_TOLERANCE))
 
-    def reachable(self, config: Balancing) -> float:
+    def reachable_load(self, config: Balancing) -> float:
         """Return what plans come to that are worth making."""
-        return self.aim(config) * (1 + config.min_gain)
+        return self.target_load(config) * (1 + config.min_gain)
 
-    def others(self, things: str) -> str:
+    def describe_others(self, things: str) -> str:
         """Say how many others are to blame as well, if any."""
-        return f", {self.number - 1} other {things} at least as much" if self.number > 1 else ""
+        return (
+            f", {self.limiting_count - 1} other {things} at least as much"
+            if self.limiting_count > 1
+            else ""
+        )
 
 
-def lowest(cost: Floats, stays: Floats, slack: float) -> Floor:
+def max_load_lower_bound(cost: Floats, stays: Floats, slack: float) -> LowerBound:
     """Return the floor of items beside what stays on each worker.
 
     Items of at most `slack` cannot raise it above 1 + slack, and are left out, as are those too
     light for plans to aim at.
 
-    >>> lowest(np.array([0.75, 0.5, 0.05]), np.array([0.25, 0.45]), 0.1)
+    >>> max_load_lower_bound(np.array([0.75, 0.5, 0.05]), np.array([0.25, 0.45]), 0.1)
     Floor(load=1.0, item=0, number=1)
-    >>> lowest(np.full(3, 0.6), np.array([0.1, 0.1]), 0.1)
+    >>> max_load_lower_bound(np.full(3, 0.6), np.array([0.1, 0.1]), 0.1)
     Floor(load=1.3, item=2, number=3)
     """
-    floor = Floor(float(stays.max()))
-    coarse = np.flatnonzero(cost > max(slack, NEAR))
+    floor = LowerBound(float(stays.max()))
+    coarse = np.flatnonzero(cost > max(slack, LOWER_BOUND_TOLERANCE))
     if not len(coarse):
         return floor
     order = coarse[np.argsort(-cost[coarse], kind="stable")]
@@ -67,4 +71,4 @@ def lowest(cost: Floats, stays: Floats, slack: float) -> Floor:
     worst = int(load.argmax())
     if load[worst] <= floor.load * (1 + ROUNDING):
         return floor
-    return Floor(float(load[worst]), int(order[worst]), worst + 1)
+    return LowerBound(float(load[worst]), int(order[worst]), worst + 1)

@@ -9,35 +9,37 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.model import KeyLoads, Plan, RoutingTable, Snapshot, Verdict, home
+from evenflow.model import KeyLoads, Plan, RoutingTable, Snapshot, Verdict, home_workers
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
-from evenflow.planning.joint.config import Balancing
-from evenflow.planning.joint.floor import Floor, lowest
-from evenflow.planning.joint.levels import Levels
-from evenflow.planning.joint.projection import dealt
-from evenflow.planning.joint.recent import Item
+from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.lower_bound import LowerBound, max_load_lower_bound
+from evenflow.planning.controller.predict import redistribute_rest
+from evenflow.planning.controller.window import MovableItem
+from evenflow.planning.controller.worker_loads import WorkerLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
 
-FEW = 5  # rows that do not tell what a key costs: it may have none in the next batch
-RECENTLY_MOVED = 10.0  # times its state: a key that moved lately is left alone if others will do
+MIN_KEY_ROWS = 5  # rows that do not tell what a key costs: it may have none in the next batch
+RECENT_MOVE_PENALTY = (
+    10.0  # times its state: a key that moved lately is left alone if others will do
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Keyed:
+class KeyEstimate:
     """The keys of a query as estimated from some batches; workers are numbered among the active.
 
-    The last entries of `cost`, one for each worker, are what cannot be moved from it: `light`, the
+    The last entries of `cost`, one for each worker, are what cannot be moved from it: `light_load`, the
     light keys and the fixed cost of the query; and all load of other queries.
     """
 
-    name: str
+    query: str
     hashes: Hashes
-    names: dict[int, str]
+    key_names: dict[int, str]
     cost: Floats
-    state: Floats
+    state_bytes: Floats
     home: Workers
     owner: Workers
-    light: Floats
+    light_load: Floats
     plan: Plan
 
     @property
@@ -46,28 +48,28 @@ class Keyed:
         return slice(0, len(self.hashes))
 
     @property
-    def rest(self) -> slice:
+    def immovable(self) -> slice:
         """What stays on each worker."""
         return slice(len(self.hashes), len(self.cost))
 
     @property
-    def loads(self) -> Floats:
+    def worker_loads(self) -> Floats:
         """What each active worker carries."""
-        return self.loads_of(self.owner)
+        return self.worker_loads_under(self.owner)
 
-    def loads_of(self, owner: Workers) -> Floats:
+    def worker_loads_under(self, owner: Workers) -> Floats:
         """Return what each active worker would carry."""
         count = len(self.plan.active)
         loads: Floats = np.bincount(owner, weights=self.cost, minlength=count).astype(float)
         return loads
 
-    def key_name(self, at: int) -> str:
+    def display_name(self, at: int) -> str:
         """Return what to call a key when speaking to people."""
-        return self.names.get(int(self.hashes[at]), f"{int(self.hashes[at]):016x}")
+        return self.key_names.get(int(self.hashes[at]), f"{int(self.hashes[at]):016x}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeyStep:
+class KeyRebalance:
     """What was found for one query: a table, or the reason why it stays; loads in CPU seconds."""
 
     reason: str
@@ -78,56 +80,56 @@ class KeyStep:
     verdicts: tuple[Verdict, ...] = ()
 
 
-def plan_keys(
-    levels: Levels,
+def rebalance_keys(
+    levels: WorkerLoads,
     name: str,
-    left: dict[Item, set[int]],
+    left: dict[MovableItem, set[int]],
     config: Balancing,
     forced: bool = False,
-) -> KeyStep:
+) -> KeyRebalance:
     """Plan one keyed query so that all load of the workers becomes even.
 
     `forced` takes a plan whatever it gains, and from a single batch.
     """
-    seen = _told(levels, name)
+    seen = _snapshots_with_keys(levels, name)
     if not seen:
-        return KeyStep("few_samples")
+        return KeyRebalance("few_samples")
     if not forced and seen[-1].plan.drained != levels.plan.drained:
-        return KeyStep("moves_in_flight")  # where the light keys are is not known yet
-    return _planned(_estimated(levels, name, seen), left, config, forced)
+        return KeyRebalance("moves_in_flight")  # where the light keys are is not known yet
+    return _plan_best_target(_cached_estimate(levels, name, seen), left, config, forced)
 
 
-def staying(levels: Levels) -> Floats:
+def immovable_keyed_load(levels: WorkerLoads) -> Floats:
     """Return what each active worker has of keyed queries whichever of the known keys move."""
-    load = np.zeros(len(levels.active))
-    for name, part in levels.keyed.items():
-        seen = _told(levels, name)
-        share = part.series.mean(axis=0)[levels.active]
-        load += _estimated(levels, name, seen).light if seen else share
+    load = np.zeros(len(levels.active_workers))
+    for name, part in levels.keyed_queries.items():
+        seen = _snapshots_with_keys(levels, name)
+        share = part.series.mean(axis=0)[levels.active_workers]
+        load += _cached_estimate(levels, name, seen).light_load if seen else share
     return load
 
 
-def _estimated(levels: Levels, name: str, seen: Sequence[Snapshot]) -> Keyed:
+def _cached_estimate(levels: WorkerLoads, name: str, seen: Sequence[Snapshot]) -> KeyEstimate:
     """Estimate the keys of a query once for all that ask."""
-    if name not in levels.estimates:
-        levels.estimates[name] = estimate_keys(seen, name, levels)
-    found: Keyed = levels.estimates[name]
+    if name not in levels.key_estimates:
+        levels.key_estimates[name] = estimate_keys(seen, name, levels)
+    found: KeyEstimate = levels.key_estimates[name]
     return found
 
 
-def _told(levels: Levels, name: str) -> list[Snapshot]:
+def _snapshots_with_keys(levels: WorkerLoads, name: str) -> list[Snapshot]:
     """Return the batches since the load last changed in which keys were told."""
-    seen = (levels.snapshots[row] for row in levels.keyed[name].held)
+    seen = (levels.snapshots[row] for row in levels.keyed_queries[name].stable_rows)
     return [snapshot for snapshot in seen if snapshot.queries[name].keys is not None]
 
 
-def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
+def estimate_keys(seen: Sequence[Snapshot], name: str, levels: WorkerLoads) -> KeyEstimate:
     """Average the keys over some batches, each batch with the same weight however busy it was.
 
     A key that had few rows in all of them is told because it was lucky, and counts as light.
     """
-    plan, series = levels.plan, levels.keyed[name].series.mean(axis=0)
-    background = levels.total.mean(axis=0) - series
+    plan, series = levels.plan, levels.keyed_queries[name].series.mean(axis=0)
+    background = levels.total_series.mean(axis=0) - series
     number = np.full(plan.workers, -1, dtype=np.int32)
     number[list(plan.active)] = np.arange(len(plan.active))
     stats = [(s.plan, keys) for s in seen if (keys := s.queries[name].keys) is not None]
@@ -141,19 +143,19 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
     state, names = np.zeros(len(hashes)), {}
     rest = np.zeros(plan.workers)
     for (measured, keys), part, factor in zip(stats, parts, scale, strict=True):
-        state[part] = keys.state  # the newest
-        rest += dealt(keys.rest_cost, measured, plan) * factor
+        state[part] = keys.state_bytes  # the newest
+        rest += redistribute_rest(keys.rest_cost, measured, plan) * factor
     for _, keys in stats[-1:]:
         names = dict(zip(keys.hashes.tolist(), keys.names, strict=False))
     active = list(plan.active)
     everyone = np.arange(len(active), dtype=np.int32)
-    homes = number[home(hashes, plan.workers, plan.drained)]
+    homes = number[home_workers(hashes, plan.workers, plan.drained)]
     owners = number[plan.route(name, hashes)]
     owners = np.where(owners < 0, homes, owners)
-    known = (rows >= FEW) | np.isin(hashes, plan.tables[name].hashes)
+    known = (rows >= MIN_KEY_ROWS) | np.isin(hashes, plan.tables[name].hashes)
     light = rest[active] + np.bincount(owners[~known], cost[~known], len(active))
     stays = light + background[active]
-    return Keyed(
+    return KeyEstimate(
         name,
         hashes[known],
         names,
@@ -166,154 +168,168 @@ def estimate_keys(seen: Sequence[Snapshot], name: str, levels: Levels) -> Keyed:
     )
 
 
-def _planned(keyed: Keyed, left: dict[Item, set[int]], config: Balancing, forced: bool) -> KeyStep:
+def _plan_best_target(
+    keyed: KeyEstimate, left: dict[MovableItem, set[int]], config: Balancing, forced: bool
+) -> KeyRebalance:
     """Aim at what is asked for, or as near as heavy keys allow: where they are, unless other
     workers have room enough for them to be worth their state.
     """
-    if not keyed.loads.any():
-        return KeyStep("balanced")
-    least, there = _floors(keyed, config)
-    step, floor = KeyStep("gain_too_small"), there
+    if not keyed.worker_loads.any():
+        return KeyRebalance("balanced")
+    least, there = _lower_bounds(keyed, config)
+    step, floor = KeyRebalance("gain_too_small"), there
     if there.load > least.load + config.min_gain:
-        step, floor = _aimed(keyed, least, left, config, forced), least
+        step, floor = _plan_for_target(keyed, least, left, config, forced), least
     if step.table is None:
-        step, floor = _aimed(keyed, there, left, config, forced), there
-    verdicts = _verdicts(keyed, least, floor.reachable(config), config)
+        step, floor = _plan_for_target(keyed, there, left, config, forced), there
+    verdicts = _heavy_key_verdicts(keyed, least, floor.reachable_load(config), config)
     if floor.load > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
         step = replace(step, reason="infeasible" if verdicts else "not_sure")
     return replace(step, verdicts=verdicts)
 
 
-def _aimed(
-    keyed: Keyed, floor: Floor, left: dict[Item, set[int]], config: Balancing, forced: bool
-) -> KeyStep:
+def _plan_for_target(
+    keyed: KeyEstimate,
+    floor: LowerBound,
+    left: dict[MovableItem, set[int]],
+    config: Balancing,
+    forced: bool,
+) -> KeyRebalance:
     """Plan with the aim of the configuration, or a floor above it."""
-    loads, mean = keyed.loads, float(keyed.loads.mean())
-    before, aim = float(loads.max()) / mean, floor.aim(config)
-    stays = KeyStep("gain_too_small", None, before, before)
+    loads, mean = keyed.worker_loads, float(keyed.worker_loads.mean())
+    before, aim = float(loads.max()) / mean, floor.target_load(config)
+    stays = KeyRebalance("gain_too_small", None, before, before)
     if before <= aim:
         return replace(stays, reason="balanced")
-    lately = _lately(keyed, left)
-    unlisted = _unlisted(keyed)
+    lately = _recently_moved(keyed, left)
+    unlisted = _light_table_entries(keyed)
     room = config.max_table - len(unlisted)
-    owner = _owners(keyed, lately, aim - 1, config, max(room, config.max_table // 2))
+    owner = _run_planner(keyed, lately, aim - 1, config, max(room, config.max_table // 2))
     back = _moves_back(keyed, owner, left)
     owner[back] = keyed.owner[back]
-    fits = _trim(keyed, owner, left, config.max_table)
+    fits = _trim_to_table_size(keyed, owner, left, config.max_table)
     moved = owner != keyed.owner
-    after = keyed.loads_of(owner)
+    after = keyed.worker_loads_under(owner)
     limit = aim * mean
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
-    moved_bytes = float(keyed.state[moved].sum())
+    moved_bytes = float(keyed.state_bytes[moved].sum())
     pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
     worth = forced or (gain >= config.min_gain * limit and pays)
     if not moved.any() or not worth or not fits:
         return replace(stays, reason="cooldown" if back.any() else "gain_too_small")
-    table = _table(keyed, owner, unlisted, config.max_table)
-    return KeyStep("keys", table, before, float(after.max()) / mean, moved_bytes)
+    table = _build_table(keyed, owner, unlisted, config.max_table)
+    return KeyRebalance("keys", table, before, float(after.max()) / mean, moved_bytes)
 
 
-def _owners(keyed: Keyed, lately: Bools, aim: float, config: Balancing, room: int) -> Workers:
+def _run_planner(
+    keyed: KeyEstimate, lately: Bools, aim: float, config: Balancing, room: int
+) -> Workers:
     """Return the planner's owners; what cannot be moved stays, what moved lately if it can."""
-    state = keyed.state.copy()
-    state[keyed.heavy][lately] *= RECENTLY_MOVED
+    state = keyed.state_bytes.copy()
+    state[keyed.heavy][lately] *= RECENT_MOVE_PENALTY
     stays = np.zeros(len(state), dtype=np.bool_)
-    stays[keyed.rest] = True
+    stays[keyed.immovable] = True
     problem = KeyLoads(
-        keyed.cost, state, keyed.home, keyed.owner, len(keyed.plan.active), stays=stays
+        keyed.cost, state, keyed.home, keyed.owner, len(keyed.plan.active), immovable=stays
     )
-    return ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.rng()).owner.copy()
+    return ALGORITHMS[config.keys](problem, KeyConfig(aim, room), config.new_rng()).owner.copy()
 
 
-def _floors(keyed: Keyed, config: Balancing) -> tuple[Floor, Floor]:
+def _lower_bounds(keyed: KeyEstimate, config: Balancing) -> tuple[LowerBound, LowerBound]:
     """Return what no routing table gets below, and what none does that leaves the heaviest key of
     each worker there, if that exceeds the aim beside what stays on the emptiest worker.
     """
-    mean = float(keyed.loads.mean())
-    cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.rest] / mean
-    least = lowest(cost, rest, config.aim)
-    heavy = np.flatnonzero(cost + rest.min() > 1 + config.aim)
+    mean = float(keyed.worker_loads.mean())
+    cost, rest = keyed.cost[keyed.heavy] / mean, keyed.cost[keyed.immovable] / mean
+    least = max_load_lower_bound(cost, rest, config.target_imbalance)
+    heavy = np.flatnonzero(cost + rest.min() > 1 + config.target_imbalance)
     order = heavy[np.argsort(-cost[heavy], kind="stable")][: len(rest)]
     owner = keyed.owner[order]
-    where = np.where(_first(owner), rest[owner], rest.min())
+    where = np.where(_first_occurrences(owner), rest[owner], rest.min())
     there = float((cost[order] + where).max(initial=0.0))
     return least, replace(least, load=max(least.load, there))
 
 
-def _first(values: Workers) -> Bools:
+def _first_occurrences(values: Workers) -> Bools:
     """Mark where each value stands for the first time."""
     first = np.zeros(len(values), dtype=np.bool_)
     first[np.unique(values, return_index=True)[1]] = True
     return first
 
 
-def _verdicts(
-    keyed: Keyed, least: Floor, reachable: float, config: Balancing
+def _heavy_key_verdicts(
+    keyed: KeyEstimate, least: LowerBound, reachable: float, config: Balancing
 ) -> tuple[Verdict, ...]:
     """Name the key to blame if the bound is out of reach.
 
     What can be reached is a little above what no table gets below, for the last bit is not worth
     another plan, nor perhaps a heavy key its state.
     """
-    if least.item is None or least.load <= 1 + config.max_imbalance:
+    if least.limiting_item is None or least.load <= 1 + config.max_imbalance:
         return ()
-    name = keyed.key_name(least.item)
-    needs = keyed.cost[least.item] / float(keyed.loads.mean())
+    name = keyed.display_name(least.limiting_item)
+    needs = keyed.cost[least.limiting_item] / float(keyed.worker_loads.mean())
     message = (
-        f"key {name} of {keyed.name} needs {needs:.3g} times the mean load of a worker"
-        f"{least.others('keys')}; beside what else stays no routing table gets the busiest worker "
+        f"key {name} of {keyed.query} needs {needs:.3g} times the mean load of a worker"
+        f"{least.describe_others('keys')}; beside what else stays no routing table gets the busiest worker "
         f"below {least.load:.4g} times, plans that are worth it reach {reachable:.4g}, the bound "
         f"is {1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
-    return (Verdict("heavy_key", f"{keyed.name}: {name}", message, reachable),)
+    return (Verdict("heavy_key", f"{keyed.query}: {name}", message, reachable),)
 
 
-def _lately(keyed: Keyed, left: dict[Item, set[int]]) -> Bools:
+def _recently_moved(keyed: KeyEstimate, left: dict[MovableItem, set[int]]) -> Bools:
     """Mark the keys that moved a short while ago."""
-    moved = [key for query, key in left if query == keyed.name and key is not None]
+    moved = [key for query, key in left if query == keyed.query and key is not None]
     return np.isin(keyed.hashes, np.array(moved, dtype=np.uint64))
 
 
-def _moves_back(keyed: Keyed, owner: Workers, left: dict[Item, set[int]]) -> Bools:
+def _moves_back(keyed: KeyEstimate, owner: Workers, left: dict[MovableItem, set[int]]) -> Bools:
     """Mark the keys that would return to a worker that they left a short while ago."""
     back = np.zeros(len(owner), dtype=np.bool_)
     for at in np.flatnonzero(owner != keyed.owner) if left else ():
-        back[at] = _left(keyed, int(at), int(owner[at]), left)
+        back[at] = _left_recently(keyed, int(at), int(owner[at]), left)
     return back
 
 
-def _left(keyed: Keyed, key: int, worker: int, left: dict[Item, set[int]]) -> bool:
-    return keyed.plan.active[worker] in left.get((keyed.name, int(keyed.hashes[key])), ())
+def _left_recently(
+    keyed: KeyEstimate, key: int, worker: int, left: dict[MovableItem, set[int]]
+) -> bool:
+    return keyed.plan.active[worker] in left.get((keyed.query, int(keyed.hashes[key])), ())
 
 
-def _trim(keyed: Keyed, owner: Workers, left: dict[Item, set[int]], max_table: int) -> bool:
+def _trim_to_table_size(
+    keyed: KeyEstimate, owner: Workers, left: dict[MovableItem, set[int]], max_table: int
+) -> bool:
     """Send the lightest keys home until the table fits; tell whether it does then."""
     away = np.flatnonzero(owner[keyed.heavy] != keyed.home[keyed.heavy])
     excess = len(away) - max_table
     for key in away[np.argsort(keyed.cost[away], kind="stable")] if excess > 0 else ():
-        if excess > 0 and not _left(keyed, int(key), int(keyed.home[key]), left):
+        if excess > 0 and not _left_recently(keyed, int(key), int(keyed.home[key]), left):
             owner[key] = keyed.home[key]
             excess -= 1
     return excess <= 0
 
 
-def _unlisted(keyed: Keyed) -> Indices:
+def _light_table_entries(keyed: KeyEstimate) -> Indices:
     """Return the entries of the table in force whose keys are not known one by one.
 
     They stay while there is room for them.
     """
-    table = keyed.plan.tables[keyed.name]
+    table = keyed.plan.tables[keyed.query]
     return np.flatnonzero(~np.isin(table.hashes, keyed.hashes))
 
 
-def _table(keyed: Keyed, owner: Workers, unlisted: Indices, max_table: int) -> RoutingTable:
+def _build_table(
+    keyed: KeyEstimate, owner: Workers, unlisted: Indices, max_table: int
+) -> RoutingTable:
     """Return the table of the new owners; entries of light keys stay while there is room."""
     heavy = owner[keyed.heavy]
     away = np.flatnonzero(heavy != keyed.home[keyed.heavy])
     active = np.array(keyed.plan.active, dtype=np.int32)
-    table = keyed.plan.tables[keyed.name]
+    table = keyed.plan.tables[keyed.query]
     kept = unlisted[: max_table - len(away)]
-    return RoutingTable.of(
+    return RoutingTable.from_entries(
         np.concatenate([keyed.hashes[away], table.hashes[kept]]),
         np.concatenate([active[heavy[away]], table.owners[kept]]),
     )

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model import (
+    BalanceMetrics,
     Decision,
-    Handed,
-    Judgement,
     KeyStats,
     Move,
     Outcome,
@@ -18,24 +17,25 @@ from evenflow.model import (
     QueryLoad,
     RoutingTable,
     Snapshot,
+    Transfer,
     Verdict,
 )
 from evenflow.model.arrays import Floats, Indices
 
-MANY = 1_000_000  # rows of a key in records that do not tell them
-_NUMBERS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+UNKNOWN_KEY_ROWS = 1_000_000  # rows of a key in records that do not tell them
+_WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 
-Plans = Mapping[str, Plan]
+PlansByFingerprint = Mapping[str, Plan]
 
 
-def plans_of(rows: pa.Table) -> dict[str, Plan]:
+def decode_plans(rows: pa.Table) -> dict[str, Plan]:
     """Read plans by name."""
     return {
         row["plan"]: Plan(
             row["workers"],
             {entry["query"]: entry["worker"] for entry in row["placement"]},
             {
-                entry["query"]: RoutingTable.of(
+                entry["query"]: RoutingTable.from_entries(
                     np.array(entry["hashes"], dtype=np.uint64), entry["owners"]
                 )
                 for entry in row["tables"]
@@ -46,43 +46,49 @@ def plans_of(rows: pa.Table) -> dict[str, Plan]:
     }
 
 
-def snapshots_of(tables: Mapping[str, pa.Table], plans: Plans) -> list[Snapshot]:
+def decode_snapshots(tables: Mapping[str, pa.Table], plans: PlansByFingerprint) -> list[Snapshot]:
     """Read snapshots in the order of their batches."""
     parts = {
-        kind: dict(_groups(tables[kind], "batch")) for kind in ("statistics", "keys", "traffic")
+        kind: dict(_split_by(tables[kind], "batch")) for kind in ("statistics", "keys", "traffic")
     }
     found = []
     for row in tables["batches"].to_pylist():
         statistics, keys, traffic = (parts[kind].get(row["batch"]) for kind in parts)
         plan = plans[row["plan"]]
-        stats = {} if keys is None else {q: _key_stats(k) for q, k in _groups(keys, "query")}
+        stats = (
+            {} if keys is None else {q: _decode_key_stats(k) for q, k in _split_by(keys, "query")}
+        )
         found.append(
             Snapshot(
                 batch=row["batch"],
                 at=row["at"],
-                seconds=row["seconds"],
+                interval_seconds=row["seconds"],
                 plan=plan,
-                following=plans[row["following"]],
-                drain=frozenset(row["drain"]),
-                queries={} if statistics is None else _queries(statistics, stats, plan.workers),
-                shipped={} if traffic is None else _shipped(traffic, plan.workers),
-                worker_seconds=np.array(row["worker_seconds"], dtype=np.float64),
-                handed=_handed(row),
+                next_plan=plans[row["following"]],
+                workers_to_drain=frozenset(row["drain"]),
+                queries={}
+                if statistics is None
+                else _decode_queries(statistics, stats, plan.workers),
+                shipped_bytes={} if traffic is None else _decode_shipped(traffic, plan.workers),
+                worker_cpu_seconds=np.array(row["worker_seconds"], dtype=np.float64),
+                transfers=_decode_transfers(row),
             )
         )
     return found
 
 
-def _queries(rows: pa.Table, keys: Mapping[str, KeyStats], workers: int) -> dict[str, QueryLoad]:
+def _decode_queries(
+    rows: pa.Table, keys: Mapping[str, KeyStats], workers: int
+) -> dict[str, QueryLoad]:
     """Read the queries of one batch: columns are read as a whole, queries are rows of arrays."""
     names, begins, at = _runs(rows, "query")
-    spread = {name: _spread(rows, name, at, workers) for name in _NUMBERS}
+    spread = {name: _matrix_by_worker(rows, name, at, workers) for name in _WORKER_COLUMNS}
     first = rows.take(pa.array(begins))
     told = {name: first[name].to_pylist() for name in ("streams", "pinned", "keyable", "publishes")}
     return {
         name: QueryLoad(
             streams=tuple(told["streams"][row]),
-            **{number: spread[number][row] for number in _NUMBERS},
+            **{number: spread[number][row] for number in _WORKER_COLUMNS},
             keys=keys.get(name),
             pinned=told["pinned"][row],
             keyable=told["keyable"][row],
@@ -92,12 +98,12 @@ def _queries(rows: pa.Table, keys: Mapping[str, KeyStats], workers: int) -> dict
     }
 
 
-def _shipped(rows: pa.Table, workers: int) -> dict[str, Floats]:
+def _decode_shipped(rows: pa.Table, workers: int) -> dict[str, Floats]:
     streams, _, at = _runs(rows, "stream")
-    return dict(zip(streams, _spread(rows, "bytes", at, workers), strict=True))
+    return dict(zip(streams, _matrix_by_worker(rows, "bytes", at, workers), strict=True))
 
 
-def decisions_of(rows: pa.Table, plans: Plans) -> list[Decision]:
+def decode_decisions(rows: pa.Table, plans: PlansByFingerprint) -> list[Decision]:
     """Read decisions."""
     return [
         Decision(
@@ -106,8 +112,8 @@ def decisions_of(rows: pa.Table, plans: Plans) -> list[Decision]:
             trigger=row["trigger"],
             reason=row["reason"],
             message=row["message"],
-            before=Judgement(**row["before"]),
-            predicted=None if row["predicted"] is None else Judgement(**row["predicted"]),
+            before=BalanceMetrics(**row["before"]),
+            predicted=None if row["predicted"] is None else BalanceMetrics(**row["predicted"]),
             plan=None if row["plan"] is None else plans[row["plan"]],
             target=None if row["target"] is None else plans[row["target"]],
             moves=tuple(Move(**move) for move in row["moves"]),
@@ -119,20 +125,26 @@ def decisions_of(rows: pa.Table, plans: Plans) -> list[Decision]:
     ]
 
 
-def outcomes_of(rows: pa.Table) -> list[Outcome]:
+def decode_outcomes(rows: pa.Table) -> list[Outcome]:
     """Read outcomes."""
     return [
-        Outcome(**{**row, "measured": Judgement(**row["measured"]), "handed": _handed(row)})
+        Outcome(
+            **{
+                **row,
+                "measured": BalanceMetrics(**row["measured"]),
+                "handed": _decode_transfers(row),
+            }
+        )
         for row in rows.to_pylist()
     ]
 
 
-def _handed(row: Mapping[str, Any]) -> tuple[Handed, ...]:
+def _decode_transfers(row: Mapping[str, Any]) -> tuple[Transfer, ...]:
     """Read what changed hands; older records do not tell."""
-    return tuple(Handed(**state) for state in row["handed"] or ())
+    return tuple(Transfer(**state) for state in row["handed"] or ())
 
 
-def _key_stats(rows: pa.Table) -> KeyStats:
+def _decode_key_stats(rows: pa.Table) -> KeyStats:
     is_rest = pc.is_null(rows["hash"])
     rest, heavy = rows.filter(is_rest), rows.filter(pc.invert(is_rest))
     return KeyStats(
@@ -145,11 +157,11 @@ def _key_stats(rows: pa.Table) -> KeyStats:
         rest["cost"].to_numpy(),
         rest["state_bytes"].to_numpy(),
         rest["fixed"].fill_null(0.0).to_numpy(),  # not in older records, nor rows
-        heavy["rows"].fill_null(MANY).to_numpy(),
+        heavy["rows"].fill_null(UNKNOWN_KEY_ROWS).to_numpy(),
     )
 
 
-def _spread(rows: pa.Table, column: str, at: Indices, workers: int) -> Any:
+def _matrix_by_worker(rows: pa.Table, column: str, at: Indices, workers: int) -> Any:
     """Return a column as an array of (run, worker); `at` is the run of each row."""
     values = rows[column].to_numpy()
     spread = np.zeros((int(at[-1]) + 1, workers), dtype=values.dtype)
@@ -167,7 +179,7 @@ def _runs(rows: pa.Table, column: str) -> tuple[list[Any], Indices, Indices]:
     return names, begins, np.cumsum(np.diff(codes, prepend=-1) != 0) - 1
 
 
-def _groups(rows: pa.Table, column: str) -> Iterator[tuple[Any, pa.Table]]:
+def _split_by(rows: pa.Table, column: str) -> Iterator[tuple[Any, pa.Table]]:
     """Give the rows of each value: they stand together as they were written."""
     if rows.num_rows:
         names, begins, _ = _runs(rows, column)

@@ -6,8 +6,8 @@ import numpy as np
 
 from evenflow.model import (
     EVERYWHERE,
+    BalanceMetrics,
     Decision,
-    Judgement,
     Move,
     Outcome,
     Plan,
@@ -15,20 +15,20 @@ from evenflow.model import (
     imbalance,
 )
 from evenflow.model.arrays import Floats, Workers
-from evenflow.planning.joint.levels import Levels
-from evenflow.planning.joint.projection import shipped_bytes
+from evenflow.planning.controller.predict import predicted_shipped_bytes
+from evenflow.planning.controller.worker_loads import WorkerLoads
 from evenflow.planning.operators.load_statistics import mean_correlation, series_variance
 
 
-def judgement(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> Judgement:
+def balance_of_loads(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> BalanceMetrics:
     """Judge loads with a row for each batch and a column for each worker.
 
-    >>> judgement(np.array([[1.0, 3.0], [3.0, 1.0]]), (0, 1)).imbalance
+    >>> balance_of_loads(np.array([[1.0, 3.0], [3.0, 1.0]]), (0, 1)).imbalance
     1.0
     """
     series = loads[:, list(active)].T
     means = series.mean(axis=1) if series.size else np.zeros(len(active))
-    return Judgement(
+    return BalanceMetrics(
         imbalance=imbalance(means),
         max_load=float(means.max(initial=0.0)),
         mean_load=float(means.mean()) if len(means) else 0.0,
@@ -38,46 +38,50 @@ def judgement(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> Jud
     )
 
 
-def measured(snapshots: Sequence[Snapshot]) -> Judgement:
+def measured_balance(snapshots: Sequence[Snapshot]) -> BalanceMetrics:
     """Judge a window of batches as they were."""
-    loads = np.stack([snapshot.loads() for snapshot in snapshots])
-    sent = sum(float(sent.sum()) for snapshot in snapshots for sent in snapshot.shipped.values())
-    return judgement(loads, snapshots[-1].plan.active, sent / len(snapshots))
+    loads = np.stack([snapshot.worker_loads() for snapshot in snapshots])
+    sent = sum(
+        float(sent.sum()) for snapshot in snapshots for sent in snapshot.shipped_bytes.values()
+    )
+    return balance_of_loads(loads, snapshots[-1].plan.active, sent / len(snapshots))
 
 
-def predicted(levels: Levels, snapshot: Snapshot, rates: dict[str, float]) -> Judgement:
+def predicted_balance(
+    levels: WorkerLoads, snapshot: Snapshot, rates: dict[str, float]
+) -> BalanceMetrics:
     """Judge a window of batches as they would be under a plan."""
-    shipped = shipped_bytes(levels.plan, snapshot, rates)
-    return judgement(levels.total, levels.active, shipped)
+    shipped = predicted_shipped_bytes(levels.plan, snapshot, rates)
+    return balance_of_loads(levels.total_series, levels.active_workers, shipped)
 
 
-def outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcome | None:
+def measure_outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcome | None:
     """Say what a decision brought, once a batch has had work under its plan; None before that.
 
     The batch after the border hands state over. The pause is how much longer it took than the
     median of those before it; what moves has moved when it ends.
     """
     after = [s for s in snapshots if s.batch > decision.batch]
-    under = next((s for s in after if not s.idle and _follows(s.plan, decision)), None)
+    under = next((s for s in after if not s.idle and _moves_in_effect(s.plan, decision)), None)
     if under is None:
         return None
-    usual = [s.seconds for s in snapshots if s.batch <= decision.batch]
+    usual = [s.interval_seconds for s in snapshots if s.batch <= decision.batch]
     handing = next((s for s in after if s.batch == decision.batch + 1), None)
     if handing is None:
-        return Outcome(decision.batch, under.batch, measured([under]), 0, 0.0)
-    pause = max(handing.seconds - float(np.median(usual)), 0.0) if usual else 0.0
+        return Outcome(decision.batch, under.batch, measured_balance([under]), 0, 0.0)
+    pause = max(handing.interval_seconds - float(np.median(usual)), 0.0) if usual else 0.0
     return Outcome(
         decision.batch,
         under.batch,
-        measured([under]),
-        sum(state.bytes for state in handing.handed),
+        measured_balance([under]),
+        sum(state.bytes for state in handing.transfers),
         pause,
         max(handing.at - decision.at, 0.0),
-        handing.handed,
+        handing.transfers,
     )
 
 
-def _follows(plan: Plan, decision: Decision) -> bool:
+def _moves_in_effect(plan: Plan, decision: Decision) -> bool:
     """Tell whether what a decision moved is where it belongs; other queries may come and go."""
     wanted = decision.plan
     if wanted is None or plan.drained != wanted.drained:
@@ -86,21 +90,23 @@ def _follows(plan: Plan, decision: Decision) -> bool:
     for move in decision.moves:
         if move.key_hash is not None:
             keys.setdefault(move.query, []).append(move)
-        elif _worker(plan, move.query) not in (move.after, None):
+        elif _worker_of_query(plan, move.query) not in (move.after, None):
             return False
     return all(
-        _worker(plan, name) is None
-        or (name in plan.tables and np.array_equal(*_owners(plan, name, moved)))
+        _worker_of_query(plan, name) is None
+        or (name in plan.tables and np.array_equal(*_actual_and_expected_owners(plan, name, moved)))
         for name, moved in keys.items()
     )
 
 
-def _worker(plan: Plan, query: str) -> int | None:
+def _worker_of_query(plan: Plan, query: str) -> int | None:
     """Return where a query is; None if it has left."""
     return plan.placement.get(query, EVERYWHERE if query in plan.tables else None)
 
 
-def _owners(plan: Plan, query: str, moved: Sequence[Move]) -> tuple[Workers, Workers]:
+def _actual_and_expected_owners(
+    plan: Plan, query: str, moved: Sequence[Move]
+) -> tuple[Workers, Workers]:
     """Return who has the keys that were moved, and who should."""
     hashes = np.array([move.key_hash for move in moved], dtype=np.uint64)
     return plan.route(query, hashes), np.array([move.after for move in moved], dtype=np.int32)

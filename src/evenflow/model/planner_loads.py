@@ -20,7 +20,7 @@ class KeyLoads:
     home   h(k), the worker the hash gives
     owner  F(k), the worker that has the key now
     names  what to call the keys in verdicts; their positions if not given
-    stays  marks keys that no planner may move; none if not given
+    immovable  marks keys that no planner may move; none if not given
     """
 
     cost: Floats
@@ -29,10 +29,10 @@ class KeyLoads:
     owner: Workers
     workers: int
     names: Sequence[Any] | None = None
-    stays: Bools | None = None
+    immovable: Bools | None = None
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         cost: ArrayLike,
         state: ArrayLike,
@@ -54,9 +54,9 @@ class KeyLoads:
             ("owner", np.int32),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
-        if self.stays is not None:
-            object.__setattr__(self, "stays", frozen(self.stays, np.bool_))
-            if len(self.stays) != len(self.cost):
+        if self.immovable is not None:
+            object.__setattr__(self, "stays", frozen(self.immovable, np.bool_))
+            if len(self.immovable) != len(self.cost):
                 raise InputError("stays must have one entry for each key")
         if self.workers < 1:
             raise InputError(f"at least one worker is needed, got {self.workers}")
@@ -77,16 +77,16 @@ class KeyLoads:
     def __len__(self) -> int:
         return len(self.cost)
 
-    def name(self, key: int) -> str:
+    def key_name(self, key: int) -> str:
         """Return what to call a key when speaking to people."""
         return str(key if self.names is None else self.names[key])
 
     @property
-    def fixed(self) -> Bools:
+    def immovable_mask(self) -> Bools:
         """Mark the keys that stay, as an array in any case."""
-        return np.zeros(len(self), dtype=np.bool_) if self.stays is None else self.stays
+        return np.zeros(len(self), dtype=np.bool_) if self.immovable is None else self.immovable
 
-    def loads(self, owner: Workers | None = None) -> Floats:
+    def worker_loads(self, owner: Workers | None = None) -> Floats:
         """Return L(d) of every worker, under the present owners or others."""
         at = self.owner if owner is None else owner
         loads: Floats = np.bincount(at, weights=self.cost, minlength=self.workers).astype(float)

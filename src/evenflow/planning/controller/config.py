@@ -10,7 +10,7 @@ from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
 from evenflow.planning.queries import OFFLINE, ONLINE
 
 OFF = "off"
-LEVELS = ("keys", "queries", "operators", "repair")
+PLANNER_SETTINGS = ("keys", "queries", "operators", "repair")
 CHOICES = {
     # Splitting keys needs a merge of results, which a routing table cannot say.
     "keys": (*(name for name in KEY_ALGORITHMS if name != "pkg"), OFF),
@@ -99,10 +99,10 @@ class Balancing:
         return cls(keys=OFF, queries=OFF, operators=OFF, promote=False)
 
     @property
-    def aim(self) -> float:
+    def target_imbalance(self) -> float:
         """The imbalance that plans aim at: below the bound, so that they last."""
         return self.max_imbalance * (1 - self.hysteresis)
 
-    def rng(self) -> np.random.Generator:
+    def new_rng(self) -> np.random.Generator:
         """Return a fresh generator: a decision depends on nothing but what it is given."""
         return np.random.default_rng(self.seed)

@@ -4,20 +4,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from evenflow.model import Plan, Snapshot, on_fewest, stream_bytes
+from evenflow.model import Plan, Snapshot, place_on_fewest_queries, stream_bytes
 from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.joint.config import OFF, Balancing
-from evenflow.planning.joint.projection import whole_series
-from evenflow.planning.joint.recent import busy
+from evenflow.planning.controller.config import OFF, Balancing
+from evenflow.planning.controller.predict import whole_query_series
+from evenflow.planning.controller.window import busy_snapshots
 from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, PlacementProblem, place_arrivals
 
-Streams = Mapping[str, tuple[str, ...]]
+StreamsByQuery = Mapping[str, tuple[str, ...]]
 
 
-def arrive(
+def place_arriving_queries(
     plan: Plan,
-    streams: Streams,
+    streams: StreamsByQuery,
     loads: Mapping[str, float],
     config: Balancing,
     rates: Mapping[str, float] | None = None,
@@ -31,21 +31,23 @@ def arrive(
     Whole queries on drained workers count as arriving too. With `queries` off they go to the
     workers with the fewest queries.
 
-    >>> arrive(Plan(2, {"a": 1}), {"a": ("s",), "b": ("s",)}, {}, Balancing())
+    >>> place_arriving_queries(Plan(2, {"a": 1}), {"a": ("s",), "b": ("s",)}, {}, Balancing())
     {'b': 1}
     """
     whole = {name: read for name, read in streams.items() if name not in plan.tables}
-    current = np.array([_worker(plan, name) for name in whole], dtype=np.int32)
+    current = np.array([_current_worker(plan, name) for name in whole], dtype=np.int32)
     if not (current == NOWHERE).any():
         return {}
     if config.queries == OFF:
-        return on_fewest(plan, [name for name, at in zip(whole, current, strict=True) if at < 0])
+        return place_on_fewest_queries(
+            plan, [name for name, at in zip(whole, current, strict=True) if at < 0]
+        )
     problem = PlacementProblem.of(
-        subscriptions(whole, loads, rates or {}),
-        Fleet(capacities(plan), config.slack, config.absolute_slack),
+        build_subscriptions(whole, loads, rates or {}),
+        Fleet(active_capacities(plan), config.slack, config.absolute_slack),
         current=current,
     )
-    found = place_arrivals(ONLINE[config.queries](problem, config.rng()), problem).workers
+    found = place_arrivals(ONLINE[config.queries](problem, config.new_rng()), problem).workers
     return {
         name: int(worker)
         for name, worker, before in zip(whole, found, current, strict=True)
@@ -53,20 +55,20 @@ def arrive(
     }
 
 
-def _worker(plan: Plan, name: str) -> int:
+def _current_worker(plan: Plan, name: str) -> int:
     worker = plan.placement.get(name, NOWHERE)
     return NOWHERE if worker in plan.drained else worker
 
 
-def capacities(plan: Plan) -> Floats:
+def active_capacities(plan: Plan) -> Floats:
     """Return the strength of each worker: none if it is drained."""
     result = np.ones(plan.workers)
     result[list(plan.drained)] = 0.0
     return result
 
 
-def subscriptions(
-    whole: Streams, loads: Mapping[str, float], rates: Mapping[str, float]
+def build_subscriptions(
+    whole: StreamsByQuery, loads: Mapping[str, float], rates: Mapping[str, float]
 ) -> Subscriptions:
     """Number the streams and fill in what is not known. Loads and rates of zero are none."""
     number: dict[str, int] = {}
@@ -74,32 +76,32 @@ def subscriptions(
         for stream in read:
             number.setdefault(stream, len(number))
     number.setdefault("", len(number))  # what queries read that read nothing
-    return Subscriptions.of(
+    return Subscriptions.from_source_sets(
         [[number[stream] for stream in read or ("",)] for read in whole.values()],
-        _filled([rates.get(stream, 0.0) for stream in number]),
-        _filled([loads.get(name, 0.0) for name in whole]),
+        _fill_unknown_with_mean([rates.get(stream, 0.0) for stream in number]),
+        _fill_unknown_with_mean([loads.get(name, 0.0) for name in whole]),
     )
 
 
-def _filled(values: list[float]) -> Floats:
+def _fill_unknown_with_mean(values: list[float]) -> Floats:
     """Return the values with the mean of the known in place of the unknown."""
     array = np.array(values, dtype=np.float64)
     known = array[array > 0]
     return np.where(array > 0, array, known.mean() if len(known) else 1.0)
 
 
-def mean_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str, float]:
+def mean_query_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dict[str, float]:
     """Return the load of queries in a batch: the mean over those in which each of them ran."""
-    asked, worked = tuple(names), busy(snapshots)
+    asked, worked = tuple(names), busy_snapshots(snapshots)
     if not worked:
         return {}
-    means = whole_series(worked, asked).mean(axis=1)
+    means = whole_query_series(worked, asked).mean(axis=1)
     return dict(zip(asked, means.tolist(), strict=True))
 
 
-def stream_rates(snapshots: Sequence[Snapshot]) -> dict[str, float]:
+def mean_stream_bytes(snapshots: Sequence[Snapshot]) -> dict[str, float]:
     """Return the bytes a batch of one copy of each stream: what one more reader of it costs."""
-    worked = busy(snapshots)
+    worked = busy_snapshots(snapshots)
     sums: dict[str, float] = {}
     for snapshot in worked:
         for stream, size in stream_bytes(snapshot).items():

@@ -12,8 +12,8 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import (
+    BalanceMetrics,
     Decision,
-    Judgement,
     KeyStats,
     Plan,
     QueryLoad,
@@ -21,13 +21,22 @@ from evenflow.model import (
     Snapshot,
 )
 from evenflow.model.arrays import Floats
-from evenflow.planning.joint.arrival import arrive, mean_loads, stream_rates
-from evenflow.planning.joint.config import Balancing
-from evenflow.planning.joint.decide import decide
-from evenflow.planning.joint.judge import measured
-from evenflow.planning.joint.projection import dealt
-from evenflow.planning.joint.recent import remembered
-from evenflow.planning.joint.slow import adopt, considered, global_plan, is_due
+from evenflow.planning.controller.arrivals import (
+    mean_query_loads,
+    mean_stream_bytes,
+    place_arriving_queries,
+)
+from evenflow.planning.controller.balance import measured_balance
+from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.decide import decide
+from evenflow.planning.controller.predict import redistribute_rest
+from evenflow.planning.controller.traffic_repair import (
+    decide_traffic_repair,
+    is_repair_due,
+    plan_traffic_repair,
+    with_repair_result,
+)
+from evenflow.planning.controller.window import select_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +44,13 @@ class Replay:
     """What would have been decided, and how balanced each batch was: recorded and replayed."""
 
     decisions: tuple[Decision, ...]
-    recorded: tuple[Judgement, ...]
-    replayed: tuple[Judgement, ...]
+    recorded: tuple[BalanceMetrics, ...]
+    replayed: tuple[BalanceMetrics, ...]
 
 
-def replay(snapshots: Sequence[Snapshot], config: Balancing, workers: int | None = None) -> Replay:
+def replay_history(
+    snapshots: Sequence[Snapshot], config: Balancing, workers: int | None = None
+) -> Replay:
     """Run the controller over recorded batches, with the workers of the record or others."""
     if not snapshots:
         raise InputError("nothing was recorded: a replay needs at least one batch")
@@ -51,27 +62,37 @@ def replay(snapshots: Sequence[Snapshot], config: Balancing, workers: int | None
     following = plan
     seen: list[Snapshot] = []
     decisions: list[Decision] = []
-    replayed: list[Judgement] = []
+    replayed: list[BalanceMetrics] = []
     planned: Snapshot | None = None
     beside: Plan | None = None
     for recorded in snapshots:
-        following = _hosting(following, recorded, seen, config)
-        plan = _like(plan, following)
-        drain = frozenset[int]() if other else recorded.drain
-        seen = [*remembered(seen, config.window), placed(recorded, plan, following, drain)]
-        replayed.append(measured(seen[-1:]))
+        following = _host_recorded_queries(following, recorded, seen, config)
+        plan = _align_queries(plan, following)
+        drain = frozenset[int]() if other else recorded.workers_to_drain
+        seen = [
+            *select_window(seen, config.window),
+            snapshot_under_plan(recorded, plan, following, drain),
+        ]
+        replayed.append(measured_balance(seen[-1:]))
         decision = decide(seen, decisions, config)
         if decision.plan is None and beside is not None:
-            decision, beside = considered(decision, adopt(beside, seen, decisions, config)), None
-        if beside is None and decision.plan is None and is_due(planned, seen[-1], config):
-            planned, beside = seen[-1], global_plan(seen, config)
+            decision, beside = (
+                with_repair_result(
+                    decision, decide_traffic_repair(beside, seen, decisions, config)
+                ),
+                None,
+            )
+        if beside is None and decision.plan is None and is_repair_due(planned, seen[-1], config):
+            planned, beside = seen[-1], plan_traffic_repair(seen, config)
         decisions.append(decision)
         plan, following = following, decisions[-1].plan or following
-    original = tuple(measured([recorded]) for recorded in snapshots)
+    original = tuple(measured_balance([recorded]) for recorded in snapshots)
     return Replay(tuple(decisions), original, tuple(replayed))
 
 
-def _hosting(plan: Plan, recorded: Snapshot, seen: Sequence[Snapshot], config: Balancing) -> Plan:
+def _host_recorded_queries(
+    plan: Plan, recorded: Snapshot, seen: Sequence[Snapshot], config: Balancing
+) -> Plan:
     """Return the plan with the queries of a recorded batch: some came, some left."""
     queries = recorded.queries
     known = plan.placement.keys() | plan.tables.keys()
@@ -83,13 +104,13 @@ def _hosting(plan: Plan, recorded: Snapshot, seen: Sequence[Snapshot], config: B
     placement = {name: worker for name, worker in plan.placement.items() if name in queries}
     hosted = Plan(plan.workers, placement, tables, plan.drained)
     streams = {name: query.streams for name, query in queries.items()}
-    window = remembered(seen, config.window)
-    loads = mean_loads(window, placement)
-    arrivals = arrive(hosted, streams, loads, config, stream_rates(window))
+    window = select_window(seen, config.window)
+    loads = mean_query_loads(window, placement)
+    arrivals = place_arriving_queries(hosted, streams, loads, config, mean_stream_bytes(window))
     return replace(hosted, placement={**placement, **arrivals})
 
 
-def _like(plan: Plan, following: Plan) -> Plan:
+def _align_queries(plan: Plan, following: Plan) -> Plan:
     """Return the plan that holds with the queries of the one that follows it."""
     keyed = plan.tables.keys() & (following.tables.keys() | following.placement.keys())
     tables = {name: plan.tables[name] for name in sorted(keyed)}
@@ -107,40 +128,43 @@ def _like(plan: Plan, following: Plan) -> Plan:
     return Plan(plan.workers, placement, tables, plan.drained)
 
 
-def placed(recorded: Snapshot, plan: Plan, following: Plan, drain: frozenset[int]) -> Snapshot:
+def snapshot_under_plan(
+    recorded: Snapshot, plan: Plan, following: Plan, drain: frozenset[int]
+) -> Snapshot:
     """Return a recorded batch as it would have been observed under another plan."""
     queries = {
-        name: _query(query, name, recorded.plan, plan) for name, query in recorded.queries.items()
+        name: _query_under_plan(query, name, recorded.plan, plan)
+        for name, query in recorded.queries.items()
     }
     return Snapshot(
         recorded.batch,
         recorded.at,
-        recorded.seconds,
+        recorded.interval_seconds,
         plan,
         following,
         drain,
         queries,
-        _shipped(recorded, plan),
+        _shipped_under_plan(recorded, plan),
         sum((query.load for query in queries.values()), np.zeros(plan.workers)),
     )
 
 
-def _query(query: QueryLoad, name: str, before: Plan, after: Plan) -> QueryLoad:
+def _query_under_plan(query: QueryLoad, name: str, before: Plan, after: Plan) -> QueryLoad:
     keys = None
     if name in after.placement:
         share = np.zeros(after.workers)
         share[after.placement[name]] = 1.0
         state = share * query.state_bytes.sum()
     elif query.keys is None:  # whole in the record: the hash deals it evenly, as far as is known
-        share = _even(1.0, after)
+        share = _spread_evenly(1.0, after)
         state = share * query.state_bytes.sum()
     else:
-        keys = _keys(query.keys, name, before, after)
+        keys = _keys_under_plan(query.keys, name, before, after)
         heavy = np.bincount(keys.owner, weights=keys.cost, minlength=after.workers)
         load = heavy + keys.rest_cost
-        share = load / load.sum() if load.sum() > 0 else _even(1.0, after)
-        state = np.bincount(keys.owner, weights=keys.state, minlength=after.workers)
-        state = state + keys.rest_state
+        share = load / load.sum() if load.sum() > 0 else _spread_evenly(1.0, after)
+        state = np.bincount(keys.owner, weights=keys.state_bytes, minlength=after.workers)
+        state = state + keys.rest_state_bytes
     return QueryLoad(
         query.streams,
         (share * query.rows_in.sum()).astype(np.int64),
@@ -155,33 +179,43 @@ def _query(query: QueryLoad, name: str, before: Plan, after: Plan) -> QueryLoad:
     )
 
 
-def _keys(keys: KeyStats, name: str, before: Plan, after: Plan) -> KeyStats:
+def _keys_under_plan(keys: KeyStats, name: str, before: Plan, after: Plan) -> KeyStats:
     """Return the heavy keys on our workers, the light ones on those of the record, or dealt."""
     if before.workers == after.workers:
         counts, cost, state, fixed = (
-            dealt(values.astype(np.float64), before, after)
-            for values in (keys.rest_keys, keys.rest_cost, keys.rest_state, keys.rest_fixed)
+            redistribute_rest(values.astype(np.float64), before, after)
+            for values in (
+                keys.rest_keys,
+                keys.rest_cost,
+                keys.rest_state_bytes,
+                keys.rest_fixed_cost,
+            )
         )
     else:
         counts, cost, state, fixed = (
-            _even(float(values.sum()), after)
-            for values in (keys.rest_keys, keys.rest_cost, keys.rest_state, keys.rest_fixed)
+            _spread_evenly(float(values.sum()), after)
+            for values in (
+                keys.rest_keys,
+                keys.rest_cost,
+                keys.rest_state_bytes,
+                keys.rest_fixed_cost,
+            )
         )
     owner = after.route(name, keys.hashes)
-    heavy = (keys.hashes, owner, keys.cost, keys.state, keys.names)
+    heavy = (keys.hashes, owner, keys.cost, keys.state_bytes, keys.names)
     return KeyStats(*heavy, counts.astype(np.int64), cost, state, fixed, keys.rows)
 
 
-def _even(total: float, plan: Plan) -> Floats:
+def _spread_evenly(total: float, plan: Plan) -> Floats:
     parts = np.zeros(plan.workers)
     parts[list(plan.active)] = total / len(plan.active)
     return parts
 
 
-def _shipped(recorded: Snapshot, plan: Plan) -> dict[str, Floats]:
+def _shipped_under_plan(recorded: Snapshot, plan: Plan) -> dict[str, Floats]:
     """Return a stream once to each worker of its whole queries, evenly if only keyed ones read."""
     shipped: dict[str, Floats] = {}
-    for stream, rate in stream_rates([recorded]).items():
+    for stream, rate in mean_stream_bytes([recorded]).items():
         readers = {
             plan.placement[name]
             for name, query in recorded.queries.items()
@@ -189,5 +223,5 @@ def _shipped(recorded: Snapshot, plan: Plan) -> dict[str, Floats]:
         }
         sent = np.zeros(plan.workers)
         sent[list(readers)] = rate
-        shipped[stream] = sent if readers else _even(rate, plan)
+        shipped[stream] = sent if readers else _spread_evenly(rate, plan)
     return shipped

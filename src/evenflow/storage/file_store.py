@@ -15,42 +15,42 @@ from pyarrow import fs
 from evenflow.errors import InputError
 
 
-class Store:
+class FileStore:
     """Read, write and list files. A file is there whole or not at all.
 
     >>> import tempfile
-    >>> store = Store(tempfile.mkdtemp())
+    >>> store = FileStore(tempfile.mkdtemp())
     >>> store.write("a/b", [b"one", b"two"])
     >>> store.read("a/b").to_pybytes(), store.names("a"), store.names("none")
     (b'onetwo', ['b'], [])
     """
 
     def __init__(self, root: str) -> None:
-        self.uri = _uri(root)
+        self.uri = _normalize_uri(root)
         parts = urlsplit(self.uri)
-        self.local = Path(unquote(parts.path)) if parts.scheme == "file" else None
-        self._files: Any = None
-        self._base = ""
-        if self.local is None:
+        self.local_root = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        self._filesystem: Any = None
+        self._base_path = ""
+        if self.local_root is None:
             try:
-                self._files, self._base = fs.FileSystem.from_uri(self.uri)
+                self._filesystem, self._base_path = fs.FileSystem.from_uri(self.uri)
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise InputError(f"the checkpoint {root!r} cannot be opened: {error}") from None
 
     @property
-    def spark_path(self) -> str:
+    def spark_uri(self) -> str:
         """Its name for Spark, which takes a percent sign in a path as it stands."""
-        return self.uri if self.local is None else f"file://{self.local}"
+        return self.uri if self.local_root is None else f"file://{self.local_root}"
 
     def write(self, name: str, parts: Iterable[Any], *, durable: bool = False) -> None:
         """Write under a passing name, then rename; `durable` waits for the disk."""
         # Spark reads no file whose name begins with a dot.
         folder, slash, base = name.rpartition("/")
         passing = f"{folder}{slash}.{base}.{uuid.uuid4().hex[:12]}"
-        if self.local is None:
+        if self.local_root is None:
             self._write_remote(name, passing, parts)
             return
-        path, target = self.local / passing, self.local / name
+        path, target = self.local_root / passing, self.local_root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             for part in parts:
@@ -60,49 +60,51 @@ class Store:
                 os.fsync(file.fileno())
         path.replace(target)
         if durable:
-            _sync_folder(target.parent)
+            _fsync_folder(target.parent)
 
     def _write_remote(self, name: str, passing: str, parts: Iterable[Any]) -> None:
-        path, target = f"{self._base}/{passing}", f"{self._base}/{name}"
-        self._files.create_dir(target.rsplit("/", 1)[0], recursive=True)
-        with self._files.open_output_stream(path) as file:
+        path, target = f"{self._base_path}/{passing}", f"{self._base_path}/{name}"
+        self._filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
+        with self._filesystem.open_output_stream(path) as file:
             for part in parts:
                 file.write(part)
-        self._files.move(path, target)
+        self._filesystem.move(path, target)
 
     def read(self, name: str) -> pa.Buffer:
         """Return a file's bytes, mapped rather than copied where it is local."""
-        if self.local is not None:
-            path = self.local / name
+        if self.local_root is not None:
+            path = self.local_root / name
             if path.stat().st_size == 0:
                 return pa.py_buffer(b"")
             return pa.memory_map(str(path)).read_buffer()
-        with self._files.open_input_file(f"{self._base}/{name}") as file:
+        with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
             return file.read_buffer()
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         """List a folder, sorted, without files still being written; none if it is missing."""
-        if self.local is not None:
-            path = self.local / folder
+        if self.local_root is not None:
+            path = self.local_root / folder
             found = [entry.name for entry in os.scandir(path)] if path.is_dir() else []
         else:
-            selector = fs.FileSelector(f"{self._base}/{folder}", allow_not_found=True)
-            found = [info.base_name for info in self._files.get_file_info(selector)]
+            selector = fs.FileSelector(f"{self._base_path}/{folder}", allow_not_found=True)
+            found = [info.base_name for info in self._filesystem.get_file_info(selector)]
         return sorted(name for name in found if not name.startswith("."))
 
     def exists(self, name: str) -> bool:
         """Tell whether a file is there."""
-        if self.local is not None:
-            return (self.local / name).exists()
-        return bool(self._files.get_file_info(f"{self._base}/{name}").type != fs.FileType.NotFound)
+        if self.local_root is not None:
+            return (self.local_root / name).exists()
+        return bool(
+            self._filesystem.get_file_info(f"{self._base_path}/{name}").type != fs.FileType.NotFound
+        )
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove files; those already gone are fine."""
         for name in names:
-            if self.local is not None:
-                (self.local / name).unlink(missing_ok=True)
+            if self.local_root is not None:
+                (self.local_root / name).unlink(missing_ok=True)
             elif self.exists(name):
-                self._files.delete_file(f"{self._base}/{name}")
+                self._filesystem.delete_file(f"{self._base_path}/{name}")
 
     def write_record(self, name: str, record: Any) -> None:
         """Write a JSON value that survives a crash and shows damage."""
@@ -120,7 +122,7 @@ class Store:
         return json.loads(body)
 
 
-def _uri(root: str) -> str:
+def _normalize_uri(root: str) -> str:
     """Return a URI without a trailing slash; a plain path becomes file:."""
     scheme = urlsplit(root).scheme
     if len(scheme) > 1:
@@ -128,7 +130,7 @@ def _uri(root: str) -> str:
     return Path(root).absolute().as_uri()
 
 
-def _sync_folder(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

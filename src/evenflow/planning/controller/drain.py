@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from evenflow.model import Plan, RoutingTable, Snapshot, Verdict, home
-from evenflow.planning.joint.arrival import arrive
-from evenflow.planning.joint.config import Balancing
+from evenflow.model import Plan, RoutingTable, Snapshot, Verdict, home_workers
+from evenflow.planning.controller.arrivals import place_arriving_queries
+from evenflow.planning.controller.config import Balancing
 
 
-def drainable(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict, ...]]:
+def drainable_workers(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict, ...]]:
     """Return the workers that can be drained of those asked for, and why the others cannot.
 
     A worker with a pinned query stays, as does everyone if nobody would be left.
     """
-    following = snapshot.following
-    if not set(range(following.workers)) - snapshot.drain:
+    following = snapshot.next_plan
+    if not set(range(following.workers)) - snapshot.workers_to_drain:
         everyone = Verdict(
             "all_drained",
             "workers",
@@ -25,7 +25,8 @@ def drainable(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict, ...]]:
     held = {
         following.placement[name]: name
         for name, query in sorted(snapshot.queries.items(), reverse=True)
-        if query.pinned and following.placement.get(name) in snapshot.drain - following.drained
+        if query.pinned
+        and following.placement.get(name) in snapshot.workers_to_drain - following.drained
     }
     verdicts = tuple(
         Verdict(
@@ -35,10 +36,10 @@ def drainable(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict, ...]]:
         )
         for worker, name in sorted(held.items())
     )
-    return snapshot.drain - held.keys(), verdicts
+    return snapshot.workers_to_drain - held.keys(), verdicts
 
 
-def redrained(
+def plan_with_drained(
     snapshot: Snapshot,
     drain: frozenset[int],
     loads: Mapping[str, float],
@@ -50,25 +51,26 @@ def redrained(
     Keys follow the hash, which deals out those of a worker that goes and gives a worker that
     comes its own; whole queries of drained workers are placed like arrivals.
     """
-    following = snapshot.following
+    following = snapshot.next_plan
     tables = {
-        name: cleaned(table, following.workers, drain) for name, table in following.tables.items()
+        name: prune_table(table, following.workers, drain)
+        for name, table in following.tables.items()
     }
     emptied = Plan(following.workers, following.placement, tables, drain)
-    streams = {name: _streams(snapshot, name) for name in following.placement}
-    placed = arrive(emptied, streams, loads, config, rates)
+    streams = {name: _streams_of_query(snapshot, name) for name in following.placement}
+    placed = place_arriving_queries(emptied, streams, loads, config, rates)
     return Plan(following.workers, {**following.placement, **placed}, tables, drain)
 
 
-def _streams(snapshot: Snapshot, name: str) -> tuple[str, ...]:
+def _streams_of_query(snapshot: Snapshot, name: str) -> tuple[str, ...]:
     query = snapshot.queries.get(name)
     return () if query is None else query.streams
 
 
-def cleaned(table: RoutingTable, workers: int, drained: frozenset[int]) -> RoutingTable:
+def prune_table(table: RoutingTable, workers: int, drained: frozenset[int]) -> RoutingTable:
     """Return a table without entries for drained workers and for keys that are at home."""
     if not len(table):
         return table
-    at_home = table.owners == home(table.hashes, workers, drained)
+    at_home = table.owners == home_workers(table.hashes, workers, drained)
     kept = ~(at_home | np.isin(table.owners, list(drained)))
-    return RoutingTable.of(table.hashes[kept], table.owners[kept])
+    return RoutingTable.from_entries(table.hashes[kept], table.owners[kept])

@@ -11,54 +11,56 @@ import numpy as np
 
 from evenflow.model.arrays import Bools, Floats, Indices
 
-NORMAL = 1.4826 / np.sqrt(2)  # from the median absolute difference to a standard deviation
-UNLIKELY = 4.0  # standard errors: one in 16,000, for there are many columns
+MEDIAN_DIFF_TO_STDDEV = 1.4826 / np.sqrt(
+    2
+)  # from the median absolute difference to a standard deviation
+CHANGE_THRESHOLD_STDERRS = 4.0  # standard errors: one in 16,000, for there are many columns
 ROUNDING = 1e-9
 
 
-def shares(loads: Floats) -> Floats:
+def shares_of_mean(loads: Floats) -> Floats:
     """Return loads over the mean of their batch.
 
-    >>> shares(np.array([[1.0, 3.0]])).tolist()
+    >>> shares_of_mean(np.array([[1.0, 3.0]])).tolist()
     [[0.5, 1.5]]
     """
     result: Floats = loads / loads.mean(axis=1, keepdims=True)
     return result
 
 
-def noise(series: Floats) -> float:
+def relative_noise(series: Floats) -> float:
     """Return the relative standard deviation of a column around its level."""
     if len(series) < 2 or not series.shape[1]:
         return 0.0
     level = np.maximum(series.mean(axis=0), ROUNDING)
-    return float(NORMAL * np.median(np.abs(np.diff(series, axis=0)) / level))
+    return float(MEDIAN_DIFF_TO_STDDEV * np.median(np.abs(np.diff(series, axis=0)) / level))
 
 
-def last_change(series: Floats) -> int:
+def last_change_point(series: Floats) -> int:
     """Return the row since which a series holds, as far as its noise can tell.
 
-    >>> last_change(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.5, 0.5]]))
+    >>> last_change_point(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.5, 0.5]]))
     3
     """
-    deviation, begin = noise(series), 0
+    deviation, begin = relative_noise(series), 0
     for row in range(1, len(series)):
         held = series[begin:row].mean(axis=0)
         spread = deviation * np.sqrt(1 + 1 / (row - begin)) * np.maximum(held, ROUNDING)
-        if (np.abs(series[row] - held) > UNLIKELY * spread + ROUNDING).any():
+        if (np.abs(series[row] - held) > CHANGE_THRESHOLD_STDERRS * spread + ROUNDING).any():
             begin = row
     return begin
 
 
-def usable(loads: Floats) -> Indices:
+def usable_rows(loads: Floats) -> Indices:
     """Return the rows to judge by: those with load, without a worker's single stalled batch.
 
     A worker that is idle in one batch of all was held up; its rows come with the next batch, which
     is no more typical. One that is idle more often is so by its nature, and where more than half
     of the batches would have to go, that is how they are.
 
-    >>> usable(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 2.0], [1.0, 1.0], [1.0, 1.0]])).tolist()
+    >>> usable_rows(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 2.0], [1.0, 1.0], [1.0, 1.0]])).tolist()
     [0, 3, 4]
-    >>> usable(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])).tolist()
+    >>> usable_rows(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])).tolist()
     [0, 1, 2, 3]
     """
     rows = np.flatnonzero(loads.sum(axis=1) > 0)

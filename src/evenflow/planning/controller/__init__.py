@@ -1,0 +1,46 @@
+"""One controller for keys, queries and workers: what was observed in, a decision out. Pure."""
+
+from evenflow.planning.controller.arrivals import (
+    mean_query_loads,
+    mean_stream_bytes,
+    place_arriving_queries,
+)
+from evenflow.planning.controller.balance import measure_outcome, measured_balance
+from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.decide import decide
+from evenflow.planning.controller.manual_decision import manual_decision, refuse_plan
+from evenflow.planning.controller.predict import same_plan
+from evenflow.planning.controller.replay import Replay, replay_history
+from evenflow.planning.controller.traffic_repair import (
+    decide_traffic_repair,
+    is_repair_due,
+    is_still_valid,
+    plan_traffic_repair,
+    with_repair_result,
+)
+from evenflow.planning.controller.what_if import Scenario, ScenarioResult, evaluate_scenario
+from evenflow.planning.controller.window import select_window
+
+__all__ = [
+    "Balancing",
+    "Replay",
+    "Scenario",
+    "ScenarioResult",
+    "decide",
+    "decide_traffic_repair",
+    "evaluate_scenario",
+    "is_repair_due",
+    "is_still_valid",
+    "manual_decision",
+    "mean_query_loads",
+    "mean_stream_bytes",
+    "measure_outcome",
+    "measured_balance",
+    "place_arriving_queries",
+    "plan_traffic_repair",
+    "refuse_plan",
+    "replay_history",
+    "same_plan",
+    "select_window",
+    "with_repair_result",
+]
