@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.sql import Catalog, Engine, Stream, compile_query, compile_template
-from evenflow.sql.keeping import Task
+from evenflow.sql.tasks.task import Task
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(

@@ -88,7 +88,7 @@ def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path
         assert query.keys.owner.tolist() == at.tolist()
         for slot, report in enumerate(reports):
             task = local.processes[0].states[slot].tasks[uid].task
-            hashes, sizes = task.key_bytes()  # type: ignore[attr-defined]
+            hashes, sizes = task.key_bytes()
             mine = report.keys[uid]
             exact = dict(zip(hashes.tolist(), sizes.tolist(), strict=True))
             for key, size in zip(mine.hashes.tolist(), mine.state.tolist(), strict=True):
@@ -154,7 +154,7 @@ def test_rows_that_an_aggregate_has_grouped_are_counted_by_its_groups(
             counts = report.keys[uid]
             found.update(dict(zip(counts.names.to_pylist(), counts.rows_in.tolist(), strict=True)))
             task = local.processes[0].states[slot].tasks[uid].task
-            known = task.tallied(report.queries[uid].rows_in)
+            known = task.grouped_row_counts(report.queries[uid].rows_in)
             assert (known is not None) == grouped
         assert found == truth
 
@@ -168,7 +168,7 @@ def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_pat
         reports = local.batch({"trades": part})
     for slot, report in enumerate(reports):
         counts = report.keys[uid]
-        kept, _ = local.processes[0].states[slot].tasks[uid].task.kept(counts.hashes)
+        kept, _ = local.processes[0].states[slot].tasks[uid].task.key_rows_and_bytes(counts.hashes)
         assert kept.sum() > 0
         assert counts.made.tolist() == (counts.rows_in * kept).tolist()
         assert report.queries[uid].made == counts.made.sum() > report.queries[uid].rows_out

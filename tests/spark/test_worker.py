@@ -25,8 +25,8 @@ from evenflow.spark.ledger import Ledger
 from evenflow.spark.programs import compiled
 from evenflow.spark.registry import Hosted, StreamSpec
 from evenflow.spark.submission import Submission, subscriptions
-from evenflow.sql import path_of
-from evenflow.sql.task import QueryTask
+from evenflow.sql import operator_path
+from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.storage.file_store import FileStore
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
@@ -427,7 +427,7 @@ def test_a_process_killed_by_others_blames_nobody(tmp_path: Path) -> None:
 
 
 def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> None:
-    path = path_of(Counter)
+    path = operator_path(Counter)
     counting = Submission("operator", "counts", path, ("symbol",), over=("trades",))
     local = Local(tmp_path, STREAMS, [counting], workers=3)
     rows = trades(np.random.default_rng(1), 60, span_s=1, late_s=1)

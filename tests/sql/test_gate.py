@@ -12,7 +12,7 @@ from tests.sql.oracle import CATALOG, TABLES
 
 from evenflow.errors import InputError
 from evenflow.sql import Engine, QueryFailed, compile_query
-from evenflow.sql.engine import ROWS, TICK
+from evenflow.sql.engine import ROWS_TABLE, TICK_SECONDS
 
 HOSTILE = [
     "SELECT * FROM read_csv('/etc/passwd')",
@@ -137,22 +137,22 @@ def test_an_endless_statement_is_stopped(engine: Engine) -> None:
 def test_a_batch_has_a_time_limit_of_its_own() -> None:
     engine = Engine(statement_seconds=60)
     begin = time.monotonic()
-    with pytest.raises(QueryFailed) as failed, engine.within(0.3):
+    with pytest.raises(QueryFailed) as failed, engine.time_limit(0.3):
         engine.run(ENDLESS, {})
     assert failed.value.reason == "time"
     assert time.monotonic() - begin < 20
-    with engine.within(30):
+    with engine.time_limit(30):
         assert engine.run("SELECT 1 AS x", {})["x"].to_pylist() == [1]
 
 
 def test_a_time_limit_holds_after_a_while_without_work() -> None:
     engine = Engine(statement_seconds=60)
     for _ in range(2):
-        with engine.within(30):
+        with engine.time_limit(30):
             engine.run("SELECT 1 AS x", {})
-        time.sleep(6 * TICK)  # the watch has gone to sleep
+        time.sleep(6 * TICK_SECONDS)  # the watch has gone to sleep
     begin = time.monotonic()
-    with pytest.raises(QueryFailed) as failed, engine.within(0.3):
+    with pytest.raises(QueryFailed) as failed, engine.time_limit(0.3):
         engine.run(ENDLESS, {})
     assert failed.value.reason == "time"
     assert time.monotonic() - begin < 20
@@ -205,5 +205,5 @@ def test_one_text_over_two_schemas_is_planned_twice_and_no_more() -> None:
     tables = [pa.table({"a": [1, 2]}), pa.table({"a": ["x", "y"]})]
     for _ in range(3):
         for table in tables:
-            assert engine.run_again(f'SELECT a FROM "{ROWS}"', table).equals(table)
+            assert engine.run_prepared(f'SELECT a FROM "{ROWS_TABLE}"', table).equals(table)
     assert len(engine._statements) == 2

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import hash_keys
-from evenflow.sql.index import Entry, Index, find_plain, merge_spans
-from evenflow.sql.ordering import in_order, in_order_plain
-from evenflow.sql.store import Run, Store
+from evenflow.sql.ordering import sort_hashes, sort_hashes_plain
+from evenflow.sql.tasks.hash_index import HashIndex, RunIndex, find_places_plain, merge_spans
+from evenflow.sql.tasks.segments import SegmentStore, SortedRun
 
 SPANS = st.lists(st.tuples(st.integers(0, 5), st.integers(-5, 30), st.integers(0, 9)), max_size=30)
 
@@ -24,9 +24,9 @@ def test_the_kernels_find_what_the_plain_version_finds(
     times = np.array([t for _, t in rows], dtype=np.int64)
     wanted = [(h * int(spread), low, low + width) for h, low, width in asked]
     columns = [np.array([w[i] for w in wanted], dtype=k) for i, k in enumerate(("u8", "i8", "i8"))]
-    run = Run(pa.table({"_t": times}), times)
-    found = Entry.of(run, hashes).find(*merge_spans(*columns))
-    assert found.tolist() == find_plain(hashes, times, wanted)
+    run = SortedRun(pa.table({"_t": times}), times)
+    found = RunIndex.build(run, hashes).find(*merge_spans(*columns))
+    assert found.tolist() == find_places_plain(hashes, times, wanted)
 
 
 @settings(deadline=None)
@@ -40,7 +40,7 @@ def test_hashes_are_put_in_order_as_by_a_stable_sort(
 ) -> None:
     """Also where many of one bucket are not alike: those with few values, again and again."""
     hashes = np.array(values * times, dtype=np.uint64)
-    for one, other in zip(in_order(hashes, bits), in_order_plain(hashes, bits), strict=True):
+    for one, other in zip(sort_hashes(hashes, bits), sort_hashes_plain(hashes, bits), strict=True):
         assert one.tolist() == other.tolist()
 
 
@@ -48,8 +48,8 @@ def test_hashes_are_put_in_order_as_by_a_stable_sort(
 @given(st.lists(st.integers(0, 40), max_size=40), st.integers(0, 2**32 - 1))
 def test_a_store_keeps_what_it_was_given_until_told_to_forget(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    store, model, number = Store(("k",)), dict[int, tuple[int, int]](), 0
-    index = Index(("k",))
+    store, model, number = SegmentStore(("k",)), dict[int, tuple[int, int]](), 0
+    index = HashIndex(("k",))
     for step, size in enumerate(sizes):
         # Some batches overlap in time, some follow the one before.
         times = rng.integers(step, step + 10, size) if seed % 2 else np.full(size, step + 3)
@@ -58,13 +58,13 @@ def test_a_store_keeps_what_it_was_given_until_told_to_forget(sizes: list[int], 
         number += size
         store.append(pa.table({"_t": times, "k": keys, "id": ids}))
         model |= {int(i): (int(k), int(t)) for i, k, t in zip(ids, keys, times, strict=True)}
-        store.forget(step)
+        store.drop_before(step)
         model = {i: (k, t) for i, (k, t) in model.items() if t >= step}
         for runs, merged in store.compact():
-            index.merge(runs, merged)
-        kept = [int(i) for run in store.runs for i in run.live["id"].to_pylist()]
+            index.merge_run_indexes(runs, merged)
+        kept = [int(i) for run in store.runs for i in run.live_rows["id"].to_pylist()]
         assert sorted(kept) == sorted(model)
-        assert store.times().tolist() == sorted({t for _, t in model.values()})
+        assert store.distinct_times().tolist() == sorted({t for _, t in model.values()})
         asked = rng.integers(0, 5, 3)
         low = np.full(3, step + 2)
         parts = index.fetch(store.runs, hash_keys(asked), low, low + 3)
@@ -74,10 +74,10 @@ def test_a_store_keeps_what_it_was_given_until_told_to_forget(sizes: list[int], 
 
 
 def test_few_runs_stay_and_each_is_saved_once() -> None:
-    store, written = Store(None), 0
+    store, written = SegmentStore(None), 0
     for step in range(500):
         store.append(pa.table({"_t": np.full(1000, step)}))
-        store.forget(step - 200)
+        store.drop_before(step - 200)
         store.compact()
         named, fresh = store.save()
         written += sum(map(len, fresh.values()))
@@ -86,7 +86,7 @@ def test_few_runs_stay_and_each_is_saved_once() -> None:
 
 
 def test_keys_that_leave_do_not_make_their_runs_be_written_again() -> None:
-    store = Store(("k",))
+    store = SegmentStore(("k",))
     keys = np.arange(5000) % 50
     store.append(pa.table({"_t": np.arange(5000), "k": keys}))
     written = dict(store.save()[1])
@@ -95,13 +95,13 @@ def test_keys_that_leave_do_not_make_their_runs_be_written_again() -> None:
         (out,) = store.release(lambda hashes, moving=moving: hashes == moving)  # type: ignore[misc]
         assert set(out["k"].to_pylist()) == {leaving}
     store.append(pa.table({"_t": [5000], "k": [7]}))  # a key may come back
-    store.forget(1000)
+    store.drop_before(1000)
     named, fresh = store.save()
     assert sorted(map(len, fresh.values())) == [1, 1, 1]  # two hashes and the row that came back
     assert store.save()[1] == {}
-    copy = Store(("k",))
+    copy = SegmentStore(("k",))
     copy.load(named, {**written, **fresh}.__getitem__)
-    rows = [run.live.to_pylist() for run in copy.runs]
-    assert rows == [run.live.to_pylist() for run in store.runs]
+    rows = [run.live_rows.to_pylist() for run in copy.runs]
+    assert rows == [run.live_rows.to_pylist() for run in store.runs]
     assert [row["_t"] for row in rows[1]] == [5000]
     assert copy.save() == (named, {})

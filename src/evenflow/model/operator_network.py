@@ -21,13 +21,14 @@ class OperatorNetwork:
 
     cost         seconds of CPU per input tuple
     selectivity  output tuples per input tuple; of a join: per pair of tuples that meet
-    source_edges  (source, operator) edges, `operator_edges` (operator, operator) edges; an operator with
-                 several outgoing edges sends each output tuple along all of them (a branch),
-                 one with several incoming edges takes them as they come (a union)
-    join_window_seconds  0, or the seconds by which the event times of two tuples may differ to meet in
-                 a join of the operator's two incoming edges
+    source_edges    (source, operator) pairs
+    operator_edges  (operator, operator) pairs; an operator with several outgoing edges sends each
+                    output tuple along all of them (a branch), one with several incoming edges
+                    takes them as they come (a union)
+    join_window_seconds  0, or the seconds by which the event times of two tuples may differ to
+                         meet in a join of the operator's two incoming edges
 
-    >>> two = OperatorNetwork.of([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
+    >>> two = OperatorNetwork.from_lists([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
     >>> len(two), two.sources, two.order.tolist(), two.sinks.tolist()
     (2, 1, [0, 1], [1])
     """
@@ -45,26 +46,28 @@ class OperatorNetwork:
         for name, values in (
             ("cost", cost),
             ("selectivity", frozen(self.selectivity, np.float64)),
-            ("window", frozen(window, np.float64)),
+            ("join_window_seconds", frozen(window, np.float64)),
         ):
             object.__setattr__(self, name, values)
             if values.shape != cost.shape:
                 raise InputError(f"{name} needs one entry for each of {len(cost)} operators")
             if not bool(np.isfinite(values).all()) or bool((values < 0).any()):
                 raise InputError(f"{name} must be finite and not negative")
-        for name in ("feeds", "links"):
+        for name in ("source_edges", "operator_edges"):
             edges = frozen(np.reshape(np.asarray(getattr(self, name)), (-1, 2)), np.int64)
             object.__setattr__(self, name, edges)
             if len(edges) and (edges.min() < 0 or edges[:, 1].max() >= len(cost)):
                 raise InputError(f"{name} name an operator outside 0..{len(cost) - 1}")
         if len(self.operator_edges) and self.operator_edges.max() >= len(cost):
-            raise InputError(f"links name an operator outside 0..{len(cost) - 1}")
+            raise InputError(f"operator_edges name an operator outside 0..{len(cost) - 1}")
         inputs = self.input_counts
         for join in np.flatnonzero(self.join_window_seconds > 0):
             if inputs[join] != 2:
                 raise InputError(f"operator {join} joins {inputs[join]} inputs; a join takes two")
         object.__setattr__(
-            self, "order", frozen(_topological_order(len(cost), self.operator_edges), np.int64)
+            self,
+            "topological_order",
+            frozen(_topological_order(len(cost), self.operator_edges), np.int64),
         )
 
     @classmethod

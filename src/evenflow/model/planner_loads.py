@@ -55,9 +55,9 @@ class KeyLoads:
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
         if self.immovable is not None:
-            object.__setattr__(self, "stays", frozen(self.immovable, np.bool_))
+            object.__setattr__(self, "immovable", frozen(self.immovable, np.bool_))
             if len(self.immovable) != len(self.cost):
-                raise InputError("stays must have one entry for each key")
+                raise InputError("immovable must have one entry for each key")
         if self.workers < 1:
             raise InputError(f"at least one worker is needed, got {self.workers}")
         if not len(self.cost) == len(self.state) == len(self.home) == len(self.owner):

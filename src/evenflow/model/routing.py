@@ -27,7 +27,7 @@ class RoutingTable:
 
     >>> from evenflow.model import hash_keys
     >>> hashes = hash_keys(np.arange(5))
-    >>> table = RoutingTable.of(hashes[:1], [2])
+    >>> table = RoutingTable.from_entries(hashes[:1], [2])
     >>> table.route(hashes, workers=3).tolist()[0], len(table)
     (2, 1)
     """

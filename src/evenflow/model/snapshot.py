@@ -36,11 +36,11 @@ class KeyStats:
             ("hashes", np.uint64),
             ("owner", np.int32),
             ("cost", np.float64),
-            ("state", np.float64),
+            ("state_bytes", np.float64),
             ("rest_keys", np.int64),
             ("rest_cost", np.float64),
-            ("rest_state", np.float64),
-            ("rest_fixed", np.float64),
+            ("rest_state_bytes", np.float64),
+            ("rest_fixed_cost", np.float64),
             ("rows", np.int64),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))

@@ -16,7 +16,7 @@ from evenflow.jit import kernel
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
 from evenflow.spark.bundle import pack, unpack
-from evenflow.spark.state import Task
+from evenflow.sql import Task
 
 MOST = 512
 _EACH_ONCE = np.zeros(0, dtype=np.int64)
@@ -71,7 +71,7 @@ def count_keys(
     listed: Hashes,
 ) -> KeyCounts:
     """Count a batch's rows by key; keys that are `listed` are told one by one in any case."""
-    known = task.tallied(sum(map(len, rows.values())))
+    known = task.grouped_row_counts(sum(map(len, rows.values())))
     if known is None:
         values = [[rows[s][c].combine_chunks() for c in columns[s]] for s in rows]
     else:  # the query has grouped its rows: there is less to count
@@ -81,7 +81,7 @@ def count_keys(
         hashes[0] if len(hashes) == 1 else np.concatenate(hashes),
         _EACH_ONCE if known is None else known[1],
     )
-    matched = task.kept(found) if kind in _MATCHING else None
+    matched = task.key_rows_and_bytes(found) if kind in _MATCHING else None
     made = _made(kind, len(columns), number, number if matched is None else matched[0], rows_out)
     told, idle = heaviest(number, made, MOST), listed
     if len(listed):
@@ -91,9 +91,11 @@ def count_keys(
     none = np.zeros(len(idle), dtype=np.int64)
     keys = np.concatenate([found[some], idle])
     if matched is None:
-        state = task.kept(keys)[1]
+        state = task.key_rows_and_bytes(keys)[1]
     else:
-        state = np.concatenate([matched[1][some], task.kept(idle)[1] if len(idle) else none])
+        state = np.concatenate(
+            [matched[1][some], task.key_rows_and_bytes(idle)[1] if len(idle) else none]
+        )
     unexplained = rows_out - float(made.sum()) if kind != "join_aggregate" else 0.0
     return KeyCounts(
         keys,

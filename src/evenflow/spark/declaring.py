@@ -13,7 +13,7 @@ import pyarrow as pa
 from evenflow.errors import InputError
 from evenflow.spark.registry import Hosted, listed
 from evenflow.spark.submission import Key, Submission, columns, subscriptions
-from evenflow.sql import Operator, path_of
+from evenflow.sql import Operator, operator_path
 
 
 class Declares(ABC):
@@ -74,7 +74,7 @@ def operator(
 ) -> Hosted:
     """Host a Python class over Arrow tables, for what SQL cannot say."""
     over = (streams,) if isinstance(streams, str) else tuple(streams)
-    path = path_of(operator)
+    path = operator_path(operator)
     return self._submit(Submission("operator", name, path, columns(key), publish, worker, over))
 
 

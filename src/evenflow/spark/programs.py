@@ -10,17 +10,17 @@ from typing import Any
 from evenflow.spark.bundle import read_part, unpack
 from evenflow.spark.ledger import Ledger
 from evenflow.spark.registry import Columns, Hosted, Registry
-from evenflow.spark.state import Task
 from evenflow.sql import (
     Catalog,
     Engine,
     OperatorProgram,
     Program,
     Stream,
+    Task,
     compile_operator,
     compile_query,
     compile_template,
-    imported,
+    import_operator,
 )
 
 SOFT_SECONDS = 30.0
@@ -55,7 +55,7 @@ def compiled(
         return compile_query(name, text, catalog, key=key)
     if form == "template":
         return compile_template(name, text, catalog, key=key)
-    return compile_operator(name, imported(text), over, catalog, key=key)
+    return compile_operator(name, import_operator(text), over, catalog, key=key)
 
 
 class SqlRuntime:
@@ -94,7 +94,7 @@ class SqlRuntime:
         if now >= self._guarded:
             faulthandler.dump_traceback_later(HARD_SECONDS, exit=True, file=2)
             self._guarded = now + GUARDED_SECONDS
-        with self._engine.within(SOFT_SECONDS):
+        with self._engine.time_limit(SOFT_SECONDS):
             yield
 
     def rest(self) -> None:

@@ -13,7 +13,7 @@ from evenflow.spark.values import arrow_schema
 from evenflow.spec import Checked, files
 from evenflow.spec.models import Read, Table
 from evenflow.spec.replay import written
-from evenflow.sql import imported
+from evenflow.sql import import_operator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ def _host(flow: Flow, checked: Checked, name: str) -> None:
     else:
         o = spec.operators[name]
         flow.operator(
-            name, imported(o.path), o.streams, key=o.key, publish=o.publish, worker=o.worker
+            name, import_operator(o.path), o.streams, key=o.key, publish=o.publish, worker=o.worker
         )
 
 

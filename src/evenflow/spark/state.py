@@ -8,87 +8,12 @@ process that still holds just that state uses it as it is, any other one maps th
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from evenflow.model.arrays import Bools, Hashes, Indices
 from evenflow.spark.bundle import Bundle, Ref, pack, read_part, unpack
+from evenflow.sql import Task
 from evenflow.storage.file_store import FileStore
-
-
-class Saved(Protocol):
-    """What `Task.save` gives: a manifest that names all live segments, and the new ones."""
-
-    @property
-    def manifest(self) -> bytes:
-        """JSON."""
-
-    @property
-    def segments(self) -> Mapping[str, pa.Table]:
-        """Those not handed out before."""
-
-
-class Output(Protocol):
-    """What `Task.step` gives."""
-
-    @property
-    def rows(self) -> pa.Table:
-        """Results."""
-
-    @property
-    def late(self) -> Mapping[str, int]:
-        """Rows behind the watermark, by stream."""
-
-
-class Task(Protocol):
-    """The state of one query on one worker (`evenflow.sql` has the real ones)."""
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of the state."""
-
-    @property
-    def next_due_us(self) -> int | None:
-        """The watermark that brings results without new rows."""
-
-    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
-        """Take new rows in and return what they bring about."""
-
-    def kept(self, keys: Hashes) -> tuple[Indices, Indices]:
-        """Return rows and bytes kept for each of the keys."""
-
-    def tallied(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
-        """Return the keys of new rows in groups, and the rows of each, if that is known anyway."""
-
-    def save(self) -> Saved:
-        """Return what is new since the last save."""
-
-    def load(self, manifest: bytes, read: Callable[[str], pa.Table]) -> None:
-        """Rebuild a saved state."""
-
-    def release(self, select: Callable[[Hashes], Bools]) -> bytes | None:
-        """Take the state of some keys out."""
-
-    def release_all(self) -> bytes | None:
-        """Take the whole state out."""
-
-    def accept(self, blob: bytes) -> None:
-        """Take in what another task of the query released."""
-
-    def close(self) -> None:
-        """Give back what the task holds in the process."""
-
-
-@runtime_checkable
-class TemplateTask(Task, Protocol):
-    """The task of a template."""
-
-    def subscribe(self, rows: pa.Table) -> None:
-        """Begin subscriptions."""
-
-    def unsubscribe(self, names: pa.Array) -> None:
-        """End subscriptions."""
 
 
 @dataclass(slots=True)

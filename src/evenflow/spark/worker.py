@@ -25,7 +25,8 @@ from evenflow.spark.measuring import Measuring, emulate
 from evenflow.spark.registry import Hosted, Registry
 from evenflow.spark.report import QueryStats, Report
 from evenflow.spark.router import Demand, Split, deal, demand, split_of, times_us
-from evenflow.spark.state import Kept, SlotState, Task, TemplateTask, load_state
+from evenflow.spark.state import Kept, SlotState, load_state
+from evenflow.sql import QueryTask, Task
 
 NO_WATERMARK = -(1 << 62)
 SMALL = 4096  # bytes of results up to which compressing takes longer than it saves
@@ -257,7 +258,7 @@ class _Batch:
     def _subscribe(self, change: Subscribing) -> None:
         """Begin or end subscriptions; a keyed template's are split as its rows are."""
         query, task = self.by_uid[change.uid], self._task(change.uid)
-        if not isinstance(task, TemplateTask):
+        if not isinstance(task, QueryTask):
             raise TypeError(f"{query.name} is no template")
         rows = unpack(read_part(self.store, change.rows))
         # One that begins again with other parameters may have lived on another worker.

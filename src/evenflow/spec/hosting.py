@@ -21,9 +21,9 @@ from evenflow.sql import (
     compile_operator,
     compile_query,
     compile_template,
-    imported,
+    import_operator,
 )
-from evenflow.sql.parsing import parse
+from evenflow.sql.compile.parse import parse_query
 
 if TYPE_CHECKING:
     from evenflow.spec.check import Checker
@@ -74,7 +74,7 @@ def _reads(query: Hosting) -> set[str]:
     if not isinstance(query, Query | Template):
         return set()
     try:
-        return {table.name for table in parse(query.sql).find_all(exp.Table)}
+        return {table.name for table in parse_query(query.sql).find_all(exp.Table)}
     except InputError:
         return set()
 
@@ -104,7 +104,7 @@ def _compiled(
         checker.say((part, name, "worker"), found)
     with checker.at(part, name, "class" if isinstance(query, PythonOperator) else "sql"):
         if isinstance(query, PythonOperator):
-            operator = imported(query.path)
+            operator = import_operator(query.path)
             return compile_operator(name, operator, query.streams, catalog, key=query.key)
         if isinstance(query, Template):
             return compile_template(name, query.sql, catalog, key=query.key)

@@ -21,7 +21,7 @@ task.subscribe(rows); task.unsubscribe(names)        # Arrow table of that schem
 operator = compile_operator("mine", MyOperator, ["trades"], catalog, key="symbol")
 ```
 A task that raised `QueryFailed` is to be dropped and its query quarantined.
-`engine.within(seconds)` limits the time of what runs inside. The watermark given to `step` must not
+`engine.time_limit(seconds)` limits the time of what runs inside. The watermark given to `step` must not
 depend on the rows of that batch: rows for windows it completes are late.
 """
 
@@ -29,28 +29,30 @@ from evenflow.sql.catalog import Catalog, Stream
 from evenflow.sql.ddl import read_schema
 from evenflow.sql.engine import Engine
 from evenflow.sql.failure import QueryFailed
-from evenflow.sql.finding import imported, path_of
-from evenflow.sql.keeping import Output, Saved, Task
-from evenflow.sql.operator import Operator, OperatorProgram, compile_operator
+from evenflow.sql.finding import import_operator, operator_path
 from evenflow.sql.program import Program, compile_query, compile_template
-from evenflow.sql.rows import sane
+from evenflow.sql.rows import valid_time_mask
+from evenflow.sql.tasks.operator import Operator, OperatorProgram, compile_operator
+from evenflow.sql.tasks.query_task import QueryTask
+from evenflow.sql.tasks.task import SavedState, StepOutput, Task
 
 __all__ = [
     "Catalog",
     "Engine",
     "Operator",
     "OperatorProgram",
-    "Output",
     "Program",
     "QueryFailed",
-    "Saved",
+    "QueryTask",
+    "SavedState",
+    "StepOutput",
     "Stream",
     "Task",
     "compile_operator",
     "compile_query",
     "compile_template",
-    "imported",
-    "path_of",
+    "import_operator",
+    "operator_path",
     "read_schema",
-    "sane",
+    "valid_time_mask",
 ]

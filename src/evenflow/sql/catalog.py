@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.sql.types import check_names
+from evenflow.sql.types import check_column_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Stream:
     delay_us: int = 0
 
     def __post_init__(self) -> None:
-        check_names(self.schema.names)
+        check_column_names(self.schema.names)
         index = self.schema.get_field_index(self.time)
         if index < 0:
             raise InputError(

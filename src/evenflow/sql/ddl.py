@@ -25,18 +25,18 @@ def read_schema(text: str) -> pa.Schema:
         columns = []
     if not columns or not all(isinstance(c, exp.ColumnDef) and c.kind for c in columns):
         raise InputError(f"got {text!r}, which is no schema; write 'ts TIMESTAMP, price DOUBLE'")
-    schema = pa.schema([pa.field(c.name, _type(c.args["kind"], c.name)) for c in columns])
-    types.check_names(schema.names)
+    schema = pa.schema([pa.field(c.name, _column_type(c.args["kind"], c.name)) for c in columns])
+    types.check_column_names(schema.names)
     return schema
 
 
-def _type(kind: Any, column: str) -> pa.DataType:
+def _column_type(kind: Any, column: str) -> pa.DataType:
     if kind.this == exp.DType.ARRAY and kind.expressions:
-        return pa.list_(pa.field("element", _type(kind.expressions[0], column)))
+        return pa.list_(pa.field("element", _column_type(kind.expressions[0], column)))
     if kind.this == exp.DType.STRUCT and kind.expressions:
-        return pa.struct([(p.name, _type(p.args["kind"], column)) for p in kind.expressions])
+        return pa.struct([(p.name, _column_type(p.args["kind"], column)) for p in kind.expressions])
     try:
-        return types.parse(kind)
+        return types.parse_type(kind)
     except InputError:
         raise InputError(
             f"column {column!r} has the type {kind.sql('spark')}, which queries cannot read; "

@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import Any
 
 from evenflow.errors import InputError
-from evenflow.sql.operator import Operator
+from evenflow.sql.tasks.operator import Operator
 
 
-def path_of(operator: type[Operator]) -> str:
+def operator_path(operator: type[Operator]) -> str:
     """Return where workers find an operator's class."""
     path = f"{operator.__module__}:{operator.__qualname__}"
     if operator.__module__ == "__main__" or "<locals>" in path:
@@ -17,10 +17,10 @@ def path_of(operator: type[Operator]) -> str:
     return path
 
 
-def imported(path: str) -> type[Operator]:
-    """Return the class at a path that `path_of` gave.
+def import_operator(path: str) -> type[Operator]:
+    """Return the class at a path that `operator_path` gave.
 
-    >>> imported("math:pi")
+    >>> import_operator("math:pi")
     Traceback (most recent call last):
     ...
     evenflow.errors.InputError: math:pi is no evenflow.sql.Operator

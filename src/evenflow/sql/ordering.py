@@ -10,11 +10,11 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import Hashes, Indices
 
-_FEW = 32
+_INSERTION_SORT_MAX = 32
 
 
 @kernel
-def in_order(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
+def sort_hashes(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
     """Return the hashes in order, where each stood, and the directory; equal ones as they stood.
 
     Hashes that begin with the bits b come from `directory[b]` to `directory[b + 1]`.
@@ -34,7 +34,7 @@ def in_order(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
         free[bucket] += 1
     for bucket in range(number):
         first, last = directory[bucket], directory[bucket + 1]
-        if last - first > _FEW:
+        if last - first > _INSERTION_SORT_MAX:
             if (ordered[first + 1 : last] >= ordered[first : last - 1]).all():
                 continue  # mostly it is one key
             order = np.argsort(ordered[first:last], kind="mergesort")
@@ -50,7 +50,7 @@ def in_order(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
     return ordered, places, directory
 
 
-def in_order_plain(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
+def sort_hashes_plain(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
     """Return the same by NumPy's own sort: the kernel's oracle."""
     places = np.argsort(hashes, kind="stable")
     firsts = (hashes >> np.uint64(64 - bits)).astype(np.int64)
@@ -58,6 +58,6 @@ def in_order_plain(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]
     return hashes[places], places, np.concatenate([[0], np.cumsum(counts)])
 
 
-def bits_for(number: int) -> int:
+def directory_bits(number: int) -> int:
     """Return how many first bits leave a few hashes in a bucket, with a directory that is small."""
     return min(max(number.bit_length() - 3, 1), 18)

@@ -7,17 +7,17 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.errors import InputError
-from evenflow.sql import keys
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.compile import Compiler
+from evenflow.sql.compile import keys
+from evenflow.sql.compile.parse import parse_query
+from evenflow.sql.compile.select import Compiler
 from evenflow.sql.engine import Engine
-from evenflow.sql.expressions import Parameters
-from evenflow.sql.parsing import parse
-from evenflow.sql.plan import Block, Group, Node, walk
-from evenflow.sql.task import QueryTask
-from evenflow.sql.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, check_names
+from evenflow.sql.query_plan import AggregateNode, PlanNode, SelectNode, nodes_bottom_up
+from evenflow.sql.tasks.query_task import QueryTask
+from evenflow.sql.translate.translator import ParameterTypes
+from evenflow.sql.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, check_column_names
 
-Key = str | tuple[str, ...] | list[str] | Mapping[str, object]
+KeyArgument = str | tuple[str, ...] | list[str] | Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Program:
     lag_us: int
     key: Mapping[str, tuple[str, ...]] | None
     reads: Mapping[str, tuple[str, ...]]
-    root: Node
-    times: Mapping[str, str]
+    root: PlanNode
+    time_columns: Mapping[str, str]
     store_keys: Mapping[tuple[int, str], tuple[str, ...]]
     parameters: pa.Schema | None = None
 
@@ -64,7 +64,7 @@ class Program:
         return QueryTask(self, engine, {name: given[name] for name in self.tables})
 
 
-def compile_query(name: str, sql: str, catalog: Catalog, key: Key | None = None) -> Program:
+def compile_query(name: str, sql: str, catalog: Catalog, key: KeyArgument | None = None) -> Program:
     """Check a query and compile it, or refuse it with what to write instead.
 
     >>> from evenflow.sql.catalog import Stream
@@ -75,35 +75,37 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: Key | None = None)
     """
     try:
         compiler = Compiler(catalog)
-        root = compiler.query(parse(sql), {}, strict=False)
-        return describe(name, sql, catalog, root, key, compiler.reads)
+        root = compiler.compile(parse_query(sql), {}, strict=False)
+        return build_program(name, sql, catalog, root, key, compiler.reads)
     except InputError as error:
         raise InputError(f"query {name!r}: {error}") from None
     except RecursionError:
         raise InputError(f"query {name!r} is nested too deeply; write it flatter") from None
 
 
-def compile_template(name: str, sql: str, catalog: Catalog, key: Key | None = None) -> Program:
+def compile_template(
+    name: str, sql: str, catalog: Catalog, key: KeyArgument | None = None
+) -> Program:
     """Compile a query with parameters such as :symbol; each subscription gives them values.
 
     The result begins with the column `subscription`. A parameter has the type of the column it
     is compared with; `program.parameters` is the schema of the subscriptions.
     """
     try:
-        root_ast = parse(sql)
+        root_ast = parse_query(sql)
         found = [str(node.this or "") for node in root_ast.find_all(exp.Placeholder)]
-        parameters: Parameters = dict.fromkeys(sorted(found))
-        check_names(parameters)
+        parameters: ParameterTypes = dict.fromkeys(sorted(found))
+        check_column_names(parameters)
         if not found or "" in parameters:
             raise InputError("a template needs parameters with names, such as :symbol")
         if "subscription" in parameters:
             raise InputError(":subscription is the name of the subscription itself; rename it")
         compiler = Compiler(catalog, parameters)
-        root = compiler.query(root_ast, {}, strict=False)
+        root = compiler.compile(root_ast, {}, strict=False)
         unused = [n for n, kind in parameters.items() if kind is None]
         if unused:
             raise InputError(f"the type of :{unused[0]} is not known; compare it with a column")
-        made = describe(name, sql, catalog, root, key, compiler.reads)
+        made = build_program(name, sql, catalog, root, key, compiler.reads)
     except InputError as error:
         raise InputError(f"template {name!r}: {error}") from None
     except RecursionError:
@@ -112,47 +114,47 @@ def compile_template(name: str, sql: str, catalog: Catalog, key: Key | None = No
     return replace(made, kind="template", parameters=schema)
 
 
-def describe(
+def build_program(
     name: str,
     sql: str,
     catalog: Catalog,
-    root: Node,
+    root: PlanNode,
     key: object | None,
     reads: Mapping[str, set[str]],
 ) -> Program:
     """Gather what others need to know of a compiled tree."""
-    nodes = walk(root)
-    blocks = [node for node in nodes if isinstance(node, Block)]
+    nodes = nodes_bottom_up(root)
+    blocks = [node for node in nodes if isinstance(node, SelectNode)]
     feeds = [i.feed for b in blocks for i in b.inputs]
     streams = tuple(dict.fromkeys(f for f in feeds if isinstance(f, str)))
     tables = tuple(
         dict.fromkeys(r.table for b in blocks for r in b.references if r.table in catalog.tables)
     )
-    split = keys.infer(root, catalog, reads)
+    split = keys.infer_key(root, catalog, reads)
     if key is not None:
-        split = keys.check(root, catalog, keys.normal(key, streams), reads)
+        split = keys.check_key(root, catalog, keys.normalize_key(key, streams), reads)
     timed = [f for f in root.relation.fields if f.time and f.type in (TIMESTAMP, TIMESTAMP_NTZ)]
     lag = 0
     if timed and timed[0].time is not None:
-        lag = root.relation.lags[timed[0].time.base] - timed[0].time.offset_us
+        lag = root.relation.lags_us[timed[0].time.clock] - timed[0].time.offset_us
     return Program(
         name,
         sql,
-        _kind(nodes, blocks),
+        _program_kind(nodes, blocks),
         streams,
         tables,
         root.relation.schema,
         timed[0].name if timed else None,
         lag,
         split,
-        _reads(reads, catalog, split or {}),
+        _columns_to_read(reads, catalog, split or {}),
         root,
         {stream: catalog.streams[stream].time for stream in streams},
         keys.store_keys(root, catalog, split),
     )
 
 
-def _reads(
+def _columns_to_read(
     named: Mapping[str, set[str]], catalog: Catalog, split: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """List what must be given of each stream, in the stream's own order."""
@@ -164,9 +166,9 @@ def _reads(
     return found
 
 
-def _kind(nodes: list[Node], blocks: list[Block]) -> str:
+def _program_kind(nodes: list[PlanNode], blocks: list[SelectNode]) -> str:
     joins = any(len(block.inputs) > 1 for block in blocks)
-    groups = any(isinstance(node, Group) for node in nodes)
+    groups = any(isinstance(node, AggregateNode) for node in nodes)
     return {
         (False, False): "stateless",
         (False, True): "aggregate",

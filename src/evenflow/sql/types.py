@@ -19,10 +19,10 @@ DATE, TIMESTAMP, TIMESTAMP_NTZ = pa.date32(), pa.timestamp("us", "UTC"), pa.time
 NULL = pa.null()
 WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 
-MAX_DIGITS = 38
+MAX_DECIMAL_DIGITS = 38
 _INTEGERS = (BYTE, SHORT, INT, LONG)
-_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
-_PLAIN: dict[pa.DataType, tuple[str, str]] = {  # Spark's name, DuckDB's name
+_INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
+_SCALAR_NAMES: dict[pa.DataType, tuple[str, str]] = {  # Spark's name, DuckDB's name
     BOOLEAN: ("BOOLEAN", "BOOLEAN"),
     BYTE: ("TINYINT", "TINYINT"),
     SHORT: ("SMALLINT", "SMALLINT"),
@@ -37,7 +37,7 @@ _PLAIN: dict[pa.DataType, tuple[str, str]] = {  # Spark's name, DuckDB's name
     TIMESTAMP_NTZ: ("TIMESTAMP_NTZ", "TIMESTAMP"),
     NULL: ("VOID", "INTEGER"),
 }
-_NAMES = {
+_SCALAR_TYPES = {
     exp.DType.BOOLEAN: BOOLEAN,
     exp.DType.TINYINT: BYTE,
     exp.DType.SMALLINT: SHORT,
@@ -66,17 +66,17 @@ def is_decimal(kind: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(kind))
 
 
-def is_fraction(kind: pa.DataType) -> bool:
+def is_floating(kind: pa.DataType) -> bool:
     """Tell whether the type is FLOAT or DOUBLE."""
     return kind in (FLOAT, DOUBLE)
 
 
 def is_number(kind: pa.DataType) -> bool:
     """Tell whether arithmetic is defined on the type."""
-    return is_integer(kind) or is_fraction(kind) or is_decimal(kind)
+    return is_integer(kind) or is_floating(kind) or is_decimal(kind)
 
 
-def is_time(kind: pa.DataType) -> bool:
+def is_timestamp(kind: pa.DataType) -> bool:
     """Tell whether the type is a timestamp."""
     return kind in (TIMESTAMP, TIMESTAMP_NTZ)
 
@@ -89,7 +89,7 @@ def spark_name(kind: pa.DataType) -> str:
     """
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    return _PLAIN[kind][0] if kind in _PLAIN else str(kind).upper()
+    return _SCALAR_NAMES[kind][0] if kind in _SCALAR_NAMES else str(kind).upper()
 
 
 def duckdb_name(kind: pa.DataType) -> str:
@@ -101,25 +101,25 @@ def duckdb_name(kind: pa.DataType) -> str:
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if pa.types.is_struct(kind):
-        return f"STRUCT({', '.join(f'{name(f.name)} {duckdb_name(f.type)}' for f in kind)})"
+        return f"STRUCT({', '.join(f'{quote_identifier(f.name)} {duckdb_name(f.type)}' for f in kind)})"
     if pa.types.is_list(kind):
         return f"{duckdb_name(kind.value_type)}[]"
-    if kind not in _PLAIN:
+    if kind not in _SCALAR_NAMES:
         raise InputError(f"a column of type {kind} cannot be computed with; only pass it through")
-    return _PLAIN[kind][1]
+    return _SCALAR_NAMES[kind][1]
 
 
-def name(identifier: str) -> str:
+def quote_identifier(identifier: str) -> str:
     """Quote a name for DuckDB."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
-def text(value: str) -> str:
+def quote_string(value: str) -> str:
     """Quote a string for DuckDB."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def from_spark(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table of types
+def canonical_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table of types
     """Bring an Arrow type to the one form that stands for its Spark type."""
     if pa.types.is_timestamp(kind):
         return TIMESTAMP if kind.tz else TIMESTAMP_NTZ
@@ -128,53 +128,53 @@ def from_spark(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table of 
     if kind in (pa.large_binary(), pa.binary_view()):
         return BINARY
     if pa.types.is_dictionary(kind):
-        return from_spark(kind.value_type)
+        return canonical_type(kind.value_type)
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, from_spark(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, canonical_type(f.type)) for f in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(from_spark(kind.value_type))
+        return pa.list_(canonical_type(kind.value_type))
     return kind
 
 
-def physical(kind: pa.DataType) -> pa.DataType:
+def physical_type(kind: pa.DataType) -> pa.DataType:
     """Return the type the column has between our operators: timestamps without a zone."""
     if pa.types.is_timestamp(kind):
         return TIMESTAMP_NTZ
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, physical(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, physical_type(f.type)) for f in kind])
     if pa.types.is_list(kind):
-        return pa.list_(physical(kind.value_type))
+        return pa.list_(physical_type(kind.value_type))
     return INT if kind == NULL else kind
 
 
 def physical_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema rows have between our operators."""
-    return pa.schema([pa.field(f.name, physical(f.type)) for f in schema])
+    return pa.schema([pa.field(f.name, physical_type(f.type)) for f in schema])
 
 
-def parse(node: exp.DataType) -> pa.DataType:
+def parse_type(node: exp.DataType) -> pa.DataType:
     """Read the type of a CAST."""
     parameters = [int(p.this.this) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
     if node.this == exp.DType.DECIMAL:
         precision, scale = (*parameters, 10, 0)[:2] if len(parameters) != 1 else (*parameters, 0)
-        if not 0 < precision <= MAX_DIGITS or not 0 <= scale <= precision:
+        if not 0 < precision <= MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
             raise InputError(f"DECIMAL({precision},{scale}) does not exist; at most 38 digits")
         return pa.decimal128(precision, scale)
-    kind = _NAMES.get(node.this)
+    kind = _SCALAR_TYPES.get(node.this)
     if kind is None or (parameters and kind != STRING):
         raise InputError(f"a cast to {node.sql('spark')} is not supported; cast to a scalar type")
     return kind
 
 
-def as_decimal(kind: pa.DataType) -> Any:
+def decimal_type_of(kind: pa.DataType) -> Any:
     """Return the DECIMAL that holds every value of an integer type (DECIMAL stays itself)."""
-    return kind if is_decimal(kind) else pa.decimal128(_DIGITS[kind], 0)
+    return kind if is_decimal(kind) else pa.decimal128(_INTEGER_DIGITS[kind], 0)
 
 
-def common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Return the type Spark widens both to, or None where a cast must be written.
 
-    >>> common(INT, pa.decimal128(5, 2))
+    >>> common_type(INT, pa.decimal128(5, 2))
     Decimal128Type(decimal128(12, 2))
     """
     if right in (left, NULL):
@@ -184,22 +184,22 @@ def common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if is_integer(left) and is_integer(right):
         return max(left, right, key=_INTEGERS.index)
     if is_number(left) and is_number(right):
-        return _wider_number(left, right)
+        return _common_number_type(left, right)
     if {left, right} <= {DATE, TIMESTAMP, TIMESTAMP_NTZ}:
         return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
     return None
 
 
-def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    if is_fraction(left) or is_fraction(right):
+def _common_number_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if is_floating(left) or is_floating(right):
         return DOUBLE
-    a, b = as_decimal(left), as_decimal(right)
+    a, b = decimal_type_of(left), decimal_type_of(right)
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale) + scale
-    return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else None
+    return pa.decimal128(digits, scale) if digits <= MAX_DECIMAL_DIGITS else None
 
 
-def check_names(names: Iterable[str]) -> None:
+def check_column_names(names: Iterable[str]) -> None:
     """Refuse names that clash: with each other (case does not count), or with our own."""
     seen: set[str] = set()
     for each in names:
@@ -219,13 +219,13 @@ def is_hashable(kind: pa.DataType) -> bool:
     return not pa.types.is_nested(kind)
 
 
-def hash_alike(*kinds: pa.DataType) -> bool:
+def hash_compatible(*kinds: pa.DataType) -> bool:
     """Tell whether equal values of these types have equal hashes, as routing needs.
 
-    >>> hash_alike(INT, LONG), hash_alike(INT, DOUBLE)
+    >>> hash_compatible(INT, LONG), hash_alike(INT, DOUBLE)
     (True, False)
     """
-    kinds = tuple(from_spark(kind) for kind in kinds)
+    kinds = tuple(canonical_type(kind) for kind in kinds)
     if not all(map(is_hashable, kinds)):
         return False
     families = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_floating)

@@ -21,7 +21,7 @@ def ideal_rates(
 
     `selectivity` may give measured selectivities per sample instead of the network's own.
 
-    >>> chain = OperatorNetwork.of([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
+    >>> chain = OperatorNetwork.from_lists([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
     >>> ideal_rates(chain, np.array([[10.0, 40.0]])).tolist()
     [[10.0, 40.0], [5.0, 20.0]]
     """

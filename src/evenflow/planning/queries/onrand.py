@@ -63,7 +63,7 @@ def expected_traffic(subscriptions: Subscriptions, workers: int) -> float:
 
     A source of d_s queries reaches a worker with probability 1 - (1 - 1/k)^d_s.
 
-    >>> expected_traffic(Subscriptions.of([[0], [0]]), 2)
+    >>> expected_traffic(Subscriptions.from_source_sets([[0], [0]]), 2)
     1.5
     """
     missed = (1.0 - 1.0 / workers) ** subscriptions.reader_counts()

@@ -12,7 +12,7 @@ from evenflow.model.subscriptions import Subscriptions
 def query_types(subscriptions: Subscriptions) -> Indices:
     """Return the type of each query, numbered in order of first appearance.
 
-    >>> query_types(Subscriptions.of([[0, 1], [2], [1, 0]])).tolist()
+    >>> query_types(Subscriptions.from_source_sets([[0, 1], [2], [1, 0]])).tolist()
     [0, 1, 0]
     """
     return _query_types(subscriptions.starts, subscriptions.sources)

@@ -18,7 +18,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries.ic import ic
-from evenflow.planning.queries.leastcost import choose_leastcost as choose_leastcost
+from evenflow.planning.queries.leastcost import choose_leastcost
 from evenflow.planning.queries.online import OnlinePlacer, start_online
 from evenflow.planning.queries.placement_state import (
     PlacementState,

@@ -13,7 +13,7 @@ from evenflow.simulation.operators.moving import resume, suspend
 class Cluster:
     """Workers with one CPU each, fed by sorted arrivals.
 
-    >>> one = OperatorNetwork.of([0.5], [1.0], feeds=[(0, 0)])
+    >>> one = OperatorNetwork.from_lists([0.5], [1.0], feeds=[(0, 0)])
     >>> cluster = Cluster(one, 1, [0], np.array([0.0, 0.25]), np.array([0, 0]))
     >>> cluster.run(until=10.0)
     >>> cluster.latencies().tolist()

@@ -5,9 +5,9 @@ import re
 from sqlglot import exp
 
 from evenflow.errors import InputError
-from evenflow.sql.typed import Ast
+from evenflow.sql.translate.typed_expr import Ast
 
-_UNITS = {
+_UNIT_US = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
@@ -16,18 +16,18 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+_AMOUNT_AND_UNIT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
-def span_us(written: str) -> int:
+def parse_span_us(written: str) -> int:
     """Read a span such as '10 seconds' or '1 minute 30 seconds'.
 
-    >>> span_us("1 minute 30 seconds")
+    >>> parse_span_us("1 minute 30 seconds")
     90000000
     """
     words, total, at = written.strip().lower().removeprefix("interval "), 0.0, 0
-    while at < len(words) and (part := _PART.match(words, at)) is not None:
-        total += float(part[1]) * _unit(part[2], written)
+    while at < len(words) and (part := _AMOUNT_AND_UNIT.match(words, at)) is not None:
+        total += float(part[1]) * _unit_us(part[2], written)
         at = part.end()
     if at == 0 or at < len(words):
         raise InputError(f"{written!r} is no span of time; write for example '10 seconds'")
@@ -53,14 +53,14 @@ def interval_us(node: Ast) -> int:
     unit = node.args.get("unit")
     written = str(amount.this)
     if unit is None:
-        return sign * span_us(written)
+        return sign * parse_span_us(written)
     if not isinstance(unit, exp.Var) or not re.fullmatch(r"[+-]?\d+(\.\d+)?", written):
         raise InputError(f"`{node.sql('spark')}` is not understood; write INTERVAL 20 SECONDS")
-    return sign * round(float(written) * _unit(str(unit.this), node.sql("spark")))
+    return sign * round(float(written) * _unit_us(str(unit.this), node.sql("spark")))
 
 
-def _unit(word: str, written: str) -> int:
-    unit = _UNITS.get(word.lower().removesuffix("s"))
+def _unit_us(word: str, written: str) -> int:
+    unit = _UNIT_US.get(word.lower().removesuffix("s"))
     if unit is None:
         raise InputError(
             f"{written!r} has the unit {word.lower()!r}; "

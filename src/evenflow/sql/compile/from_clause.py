@@ -7,111 +7,124 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from evenflow.errors import InputError
-from evenflow.sql import joining, types
+from evenflow.sql import types
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.expressions import SUBSCRIPTIONS, Parameters, Translator, said
-from evenflow.sql.plan import Input, Reference
-from evenflow.sql.typed import Ast, Field, Relation, Time
+from evenflow.sql.compile.joins import split_conjuncts, time_bounds
+from evenflow.sql.query_plan import NodeInput, TableReference
+from evenflow.sql.translate.translator import (
+    SUBSCRIPTIONS_ALIAS,
+    ParameterTypes,
+    Translator,
+    quote_sql,
+)
+from evenflow.sql.translate.typed_expr import Ast, EventTime, Field, Relation
 
 if TYPE_CHECKING:
-    from evenflow.sql.compile import Compiler
+    from evenflow.sql.compile.select import Compiler
 
-Ctes = Mapping[str, tuple[Ast, "Ctes"]]  # WITH queries, each with the names known where it stands
+CteScope = Mapping[
+    str, tuple[Ast, "CteScope"]
+]  # WITH queries, each with the names known where it stands
 
 
 @dataclass
-class From:
+class FromClause:
     """The FROM clause: inputs, reference tables, and all conditions of inner joins and WHERE."""
 
-    inputs: list[Input]
-    references: list[Reference]
+    inputs: list[NodeInput]
+    references: list[TableReference]
     relations: dict[str, Relation]
     conjuncts: list[Ast]
-    parameters: Parameters | None = None
-    named: set[tuple[str, str]] = field(default_factory=set)
+    parameters: ParameterTypes | None = None
+    resolved_columns: set[tuple[str, str]] = field(default_factory=set)
 
     @property
-    def subscribed(self) -> bool:
+    def joins_subscriptions(self) -> bool:
         """Whether rows meet the subscriptions of a template here."""
-        return any(r.table == SUBSCRIPTIONS for r in self.references)
+        return any(r.table == SUBSCRIPTIONS_ALIAS for r in self.references)
 
     @property
-    def translate(self) -> Translator:
+    def translator(self) -> Translator:
         """The translator of expressions over this FROM."""
-        return Translator(self.relations, parameters=self.parameters, named=self.named)
+        return Translator(
+            self.relations, parameters=self.parameters, resolved_columns=self.resolved_columns
+        )
 
     @classmethod
-    def read(
+    def resolve(
         cls,
         compiler: "Compiler",
         select: Ast,
-        ctes: "Ctes",
+        ctes: "CteScope",
         strict: bool,
-    ) -> "From":
+    ) -> "FromClause":
         """Resolve every item of FROM."""
         items = [select.args["from_"].this]
         joins = select.args.get("joins") or []
         for join in joins:
             _check_join(join)
             items.append(join.this)
-        streams = [_is_stream(compiler, item, ctes) for item in items]
+        streams = [_is_streaming(compiler, item, ctes) for item in items]
         joined = sum(streams) > 1
         grouped = select.args.get("group") is not None
         inner = (strict and not grouped) or joined
         made = cls([], [], {}, [], compiler.parameters)
         for at, (item, flows) in enumerate(zip(items, streams, strict=True)):
-            compiler.count(1)
-            made._add(compiler, item, ctes, inner, flows)
+            compiler.count_inputs(1)
+            made._add_item(compiler, item, ctes, inner, flows)
             if at:
-                made._join(joins[at - 1], flows)
+                made._add_join_condition(joins[at - 1], flows)
         if not any(streams):
             raise InputError("the query reads reference tables only; put a stream into FROM")
         where = select.args.get("where")
-        made.conjuncts += joining.conjuncts(where.this) if where is not None else []
-        if compiler.parameters is not None and _is_outer(select):
-            made.references.insert(0, Reference(SUBSCRIPTIONS, SUBSCRIPTIONS))
+        made.conjuncts += split_conjuncts(where.this) if where is not None else []
+        if compiler.parameters is not None and _is_outermost(select):
+            made.references.insert(0, TableReference(SUBSCRIPTIONS_ALIAS, SUBSCRIPTIONS_ALIAS))
         elif compiler.parameters is not None:
             made.parameters = None
         return made
 
-    def lags(self) -> dict[str, int]:
+    def output_lags_us(self) -> dict[str, int]:
         """Say how far each clock of the inputs lags behind the watermark in the output."""
         if len(self.inputs) == 1:
             alias = self.inputs[0].alias
-            return {Time(b).of(alias).base: lag for b, lag in self.relations[alias].lags.items()}
-        return joining.bounds(self).lags()
+            return {
+                EventTime(b).qualified(alias).clock: lag
+                for b, lag in self.relations[alias].lags_us.items()
+            }
+        return time_bounds(self).output_lags_us()
 
-    def _add(
+    def _add_item(
         self,
         compiler: "Compiler",
         item: Ast,
-        ctes: "Ctes",
+        ctes: "CteScope",
         strict: bool,
         flows: bool,
     ) -> None:
         alias = item.alias_or_name or f"_subquery{len(self.relations)}"
         if alias.lower() in {known.lower() for known in self.relations}:
             raise InputError(f"{alias!r} is twice in FROM; give one another name with AS")
-        body = _body(item, ctes)
+        body = _subquery(item, ctes)
         if body is not None:
-            node = compiler.query(*body, strict)
-            self.inputs.append(Input(alias, node))
+            node = compiler.compile(*body, strict)
+            self.inputs.append(NodeInput(alias, node))
             self.relations[alias] = node.relation
             return
         name = item.name
         if not flows:
-            table = _lookup(compiler.catalog.tables, name)
+            table = _match_name(compiler.catalog.tables, name)
             fields = (
-                Field(f.name, types.from_spark(f.type)) for f in compiler.catalog.tables[table]
+                Field(f.name, types.canonical_type(f.type)) for f in compiler.catalog.tables[table]
             )
-            self.references.append(Reference(alias, table))
+            self.references.append(TableReference(alias, table))
             self.relations[alias] = Relation(tuple(fields), is_table=True)
             return
-        stream = _lookup(compiler.catalog.streams, name)
-        self.inputs.append(Input(alias, stream, strict))
+        stream = _match_name(compiler.catalog.streams, name)
+        self.inputs.append(NodeInput(alias, stream, strict))
         self.relations[alias] = stream_relation(compiler.catalog, stream)
 
-    def _join(self, join: Ast, flows: bool) -> None:
+    def _add_join_condition(self, join: Ast, flows: bool) -> None:
         condition = join.args.get("on")
         if join.args.get("side") == "LEFT":
             alias = join.this.alias_or_name
@@ -120,14 +133,14 @@ class From:
                     f"LEFT JOIN {alias}: only a reference table can be LEFT JOINed; "
                     "between streams write JOIN"
                 )
-            on = self.translate.boolean(condition)
+            on = self.translator.boolean(condition)
             self.references[-1] = replace(self.references[-1], on=on.sql)
             return
         if condition is not None:
-            self.conjuncts += joining.conjuncts(condition)
+            self.conjuncts += split_conjuncts(condition)
 
 
-def _is_outer(select: Ast) -> bool:
+def _is_outermost(select: Ast) -> bool:
     """Tell the SELECTs that give a template's result from those inside them."""
     at = select.parent
     while isinstance(at, exp.Union):
@@ -139,17 +152,19 @@ def stream_relation(catalog: Catalog, name: str) -> Relation:
     """Describe a stream as a relation with one clock, which is the watermark's own."""
     stream = catalog.streams[name]
     fields = tuple(
-        Field(f.name, types.from_spark(f.type), Time("t") if f.name == stream.time else None)
+        Field(
+            f.name, types.canonical_type(f.type), EventTime("t") if f.name == stream.time else None
+        )
         for f in stream.schema
     )
     return Relation(fields, {"t": 0})
 
 
-def _lookup(names: Mapping[str, object], wanted: str) -> str:
+def _match_name(names: Mapping[str, object], wanted: str) -> str:
     return next(name for name in names if name.lower() == wanted.lower())
 
 
-def _body(item: Ast, ctes: "Ctes") -> "tuple[Ast, Ctes] | None":
+def _subquery(item: Ast, ctes: "CteScope") -> "tuple[Ast, CteScope] | None":
     """Return the query behind an item of FROM, with the names it may use."""
     if isinstance(item, exp.Subquery):
         return item.this, ctes
@@ -158,16 +173,18 @@ def _body(item: Ast, ctes: "Ctes") -> "tuple[Ast, Ctes] | None":
     return None
 
 
-def _is_stream(compiler: "Compiler", item: Ast, ctes: "Ctes") -> bool:
+def _is_streaming(compiler: "Compiler", item: Ast, ctes: "CteScope") -> bool:
     """Tell whether an item of FROM flows; subqueries do, reference tables do not."""
     extra = [k for k, v in item.args.items() if v and k not in ("this", "alias", "db", "catalog")]
     alias = item.args.get("alias")
     if extra or (alias is not None and alias.args.get("columns")):
-        raise InputError(f"{said(item)}: in FROM write a name or (SELECT ...), then AS alias")
-    if _body(item, ctes) is not None:
+        raise InputError(f"{quote_sql(item)}: in FROM write a name or (SELECT ...), then AS alias")
+    if _subquery(item, ctes) is not None:
         return True
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier) or item.db:
-        raise InputError(f"{said(item)} cannot stand in FROM; name a stream, a table or a subquery")
+        raise InputError(
+            f"{quote_sql(item)} cannot stand in FROM; name a stream, a table or a subquery"
+        )
     name = item.name.lower()
     if name in {s.lower() for s in compiler.catalog.streams}:
         return True

@@ -1,7 +1,7 @@
 """The shape of a compiled query: a tree of three kinds of node, as frozen values.
 
-A `Block` selects, projects and joins; a `Group` aggregates by windows what blocks give it; a
-`Union` puts rows of equal columns together. Rows flow up from streams. SQL inside is DuckDB's.
+A `SelectNode` selects, projects and joins; a `AggregateNode` aggregates by windows what blocks give it; a
+`UnionNode` puts rows of equal columns together. Rows flow up from streams. SQL inside is DuckDB's.
 """
 
 from collections.abc import Mapping
@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from evenflow.sql.limits import Limit
-from evenflow.sql.typed import Relation
+from evenflow.sql.compile.parameter_bounds import ParameterBound
+from evenflow.sql.translate.typed_expr import Relation
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class JoinBuffer:
     """The rows of one join input that may still find a partner.
 
     `select` is what is kept of a row (with `_t`, its time in microseconds), `where` what a row must
-    fulfil alone, `keep_us` how far behind the watermark `_t` may fall before the row is useless.
+    fulfil alone, `retention_us` how far behind the watermark `_t` may fall before the row is useless.
     """
 
     select: tuple[tuple[str, str], ...]
     where: tuple[str, ...]
-    keep_us: int
+    retention_us: int
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class JoinProbe:
     """Find the rows of input `target` that can match rows of input `source`.
 
     Columns are equal pairwise; `target._t - source._t` lies in [low_us, high_us].
@@ -42,21 +42,21 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class NodeInput:
     """Rows that arrive, under an alias: of a stream (by name) or of a node below.
 
-    `strict` rows of a stream are dropped as late once their time is below the watermark; where a
+    `drops_late_rows` rows of a stream are dropped as late once their time is below the watermark; where a
     window above decides (an aggregate straight over the stream), they are not.
     """
 
     alias: str
-    feed: "str | Node"
-    strict: bool = False
-    buffer: Buffer | None = None
+    feed: "str | PlanNode"
+    drops_late_rows: bool = False
+    buffer: JoinBuffer | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TableReference:
     """A reference table in FROM; with `on`, it is LEFT JOINed."""
 
     alias: str
@@ -65,27 +65,27 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SelectNode:
     """SELECT ... FROM inputs, tables WHERE ...; `probes[i]` lead from new rows of input i.
 
-    `limits` follow from `where`, if rows meet the subscriptions of a template here.
+    `parameter_bounds` follow from `where`, if rows meet the subscriptions of a template here.
     """
 
     id: int
-    inputs: tuple[Input, ...]
-    references: tuple[Reference, ...]
+    inputs: tuple[NodeInput, ...]
+    references: tuple[TableReference, ...]
     where: tuple[str, ...]
     select: tuple[tuple[str, str], ...]
-    grouped: bool
+    preaggregates: bool
     relation: Relation
     lineage: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    equal: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = ()
-    probes: tuple[tuple[Probe, ...], ...] = ()
-    limits: tuple[Limit, ...] = ()
+    equal_columns: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = ()
+    probes: tuple[tuple[JoinProbe, ...], ...] = ()
+    parameter_bounds: tuple[ParameterBound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class WindowSpec:
     """Windows of `size_us` that begin every `slide_us` from `start_us`; panes divide them evenly.
 
     A time group that is no window is one of size 1: it is complete when the time has passed.
@@ -100,18 +100,18 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AggregateNode:
     """GROUP BY window, columns: feeds make partial rows per pane, `select` the answer of a window.
 
     Stored columns: `_t` (the pane's start), `_n` (rows), `keys`, and the partials with their merge.
     """
 
     id: int
-    feeds: tuple[Block, ...]
-    windows: Windows
+    feeds: tuple[SelectNode, ...]
+    windows: WindowSpec
     keys: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
-    stored: pa.Schema
+    partial_schema: pa.Schema
     select: tuple[tuple[str, str], ...]
     having: str | None
     relation: Relation
@@ -119,25 +119,25 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class UnionNode:
     """UNION ALL."""
 
     id: int
-    parts: "tuple[Node, ...]"
+    parts: "tuple[PlanNode, ...]"
     relation: Relation
 
 
-Node = Block | Group | Union
+PlanNode = SelectNode | AggregateNode | UnionNode
 
 
-def walk(node: Node) -> "list[Node]":
+def nodes_bottom_up(node: PlanNode) -> "list[PlanNode]":
     """List the nodes of a tree, children first, each once."""
-    seen: dict[int, Node] = {}
+    seen: dict[int, PlanNode] = {}
 
-    def visit(at: Node) -> None:
+    def visit(at: PlanNode) -> None:
         if at.id in seen:
             return
-        for child in children(at):
+        for child in child_nodes(at):
             visit(child)
         seen[at.id] = at
 
@@ -145,19 +145,19 @@ def walk(node: Node) -> "list[Node]":
     return list(seen.values())
 
 
-def children(node: Node) -> "list[Node]":
+def child_nodes(node: PlanNode) -> "list[PlanNode]":
     """List the nodes a node reads."""
-    if isinstance(node, Union):
+    if isinstance(node, UnionNode):
         return list(node.parts)
-    if isinstance(node, Group):
+    if isinstance(node, AggregateNode):
         return list(node.feeds)
     return [i.feed for i in node.inputs if not isinstance(i.feed, str)]
 
 
-def origin(node: "str | Node") -> str | None:
+def source_stream(node: "str | PlanNode") -> str | None:
     """Name the stream if rows reach this node straight from one, with no state between."""
     while not isinstance(node, str):
-        if not isinstance(node, Block) or len(node.inputs) != 1:
+        if not isinstance(node, SelectNode) or len(node.inputs) != 1:
             return None
         node = node.inputs[0].feed
     return node

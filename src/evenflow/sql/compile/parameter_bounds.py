@@ -11,46 +11,50 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from evenflow.sql import types
-from evenflow.sql.expressions import SUBSCRIPTIONS, Translator
-from evenflow.sql.typed import Ast
+from evenflow.sql.translate.translator import SUBSCRIPTIONS_ALIAS, Translator
+from evenflow.sql.translate.typed_expr import Ast
 
-_SIGNS: dict[type, str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_COMPARISONS: dict[type, str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class Limit(NamedTuple):
-    """`value` (SQL) compared by `sign` with the extreme of a parameter of a DuckDB type."""
+class ParameterBound(NamedTuple):
+    """`value_sql` (SQL) compared by `comparison` with the extreme of a parameter of a DuckDB type."""
 
-    value: str
-    sign: str
+    value_sql: str
+    comparison: str
     parameter: str
-    type: str
+    duckdb_type: str
 
     @property
-    def extreme(self) -> str:
+    def extreme_function(self) -> str:
         """The aggregate that gives the extreme."""
-        return "max" if self.sign.startswith("<") else "min"
+        return "max" if self.comparison.startswith("<") else "min"
 
 
-def limits(conjuncts: Sequence[Ast], translate: Translator) -> tuple[Limit, ...]:
+def find_parameter_bounds(
+    conjuncts: Sequence[Ast], translate: Translator
+) -> tuple[ParameterBound, ...]:
     """Find the conditions between a plain column and a parameter of its type.
 
     Anything else might fail on rows that another condition would have kept away from it.
     """
     found = []
     for node in conjuncts:
-        sign = _SIGNS.get(type(node))
+        sign = _COMPARISONS.get(type(node))
         if sign is None:
             continue
-        left, right = translate.sides(node)
-        if left.type != right.type or not (types.is_number(left.type) or types.is_time(left.type)):
+        left, right = translate.translate_operands(node)
+        if left.type != right.type or not (
+            types.is_number(left.type) or types.is_timestamp(left.type)
+        ):
             continue
         for value, parameter, way in ((left, right, sign), (right, left, _MIRRORED[sign])):
             if (
                 value.column
                 and parameter.column
-                and parameter.inputs == {SUBSCRIPTIONS} != value.inputs
+                and parameter.inputs == {SUBSCRIPTIONS_ALIAS} != value.inputs
             ):
                 kind = types.duckdb_name(parameter.type)
-                found.append(Limit(value.sql, way, parameter.column[1], kind))
+                found.append(ParameterBound(value.sql, way, parameter.column[1], kind))
     return tuple(found)

@@ -6,11 +6,11 @@ from typing import Any
 
 from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.plan import Node, Union
-from evenflow.sql.typed import Field, Relation, Time
+from evenflow.sql.query_plan import PlanNode, UnionNode
+from evenflow.sql.translate.typed_expr import EventTime, Field, Relation
 
 
-def unite(ids: Iterator[int], parts: list[Node]) -> Union:
+def compile_union_all(ids: Iterator[int], parts: list[PlanNode]) -> UnionNode:
     """Put parts of equal columns together; a time stays one if it is one in every part."""
     first = parts[0].relation
     fields: list[Field] = []
@@ -28,21 +28,21 @@ def unite(ids: Iterator[int], parts: list[Node]) -> Union:
         times = [part.relation.fields[at].time for part in parts]
         time = None
         if all(t is not None and t.width_us == times[0].width_us for t in times):  # type: ignore[union-attr]
-            time = Time(f"u{at}", 0, times[0].width_us)  # type: ignore[union-attr]
-            lags[time.base] = max(
-                part.relation.lags[t.base] - t.offset_us
+            time = EventTime(f"u{at}", 0, times[0].width_us)  # type: ignore[union-attr]
+            lags[time.clock] = max(
+                part.relation.lags_us[t.clock] - t.offset_us
                 for part, t in zip(parts, times, strict=True)
                 if t is not None
             )
         fields.append(Field(entry.name, entry.type, time))
-    named = tuple(_renamed(ids, part, [f.name for f in fields]) for part in parts)
-    return Union(next(ids), named, Relation(tuple(fields), lags))
+    named = tuple(_rename_columns(ids, part, [f.name for f in fields]) for part in parts)
+    return UnionNode(next(ids), named, Relation(tuple(fields), lags))
 
 
-def _renamed(ids: Iterator[int], part: Node, names: list[str]) -> Node:
+def _rename_columns(ids: Iterator[int], part: PlanNode, names: list[str]) -> PlanNode:
     """Give a part of a union the column names of the first part."""
     old = part.relation.schema.names
-    if old == names or isinstance(part, Union):
+    if old == names or isinstance(part, UnionNode):
         return part
     fields = tuple(replace(f, name=n) for f, n in zip(part.relation.fields, names, strict=True))
     shared: dict[str, Any] = {

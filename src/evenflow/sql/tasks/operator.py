@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.errors import InputError
-from evenflow.sql import keys
 from evenflow.sql.catalog import Catalog
+from evenflow.sql.compile import keys
 from evenflow.sql.engine import Engine
 from evenflow.sql.failure import QueryFailed
-from evenflow.sql.keeping import Output, Task
-from evenflow.sql.rows import sane
-from evenflow.sql.store import Store
+from evenflow.sql.rows import valid_time_mask
+from evenflow.sql.tasks.segments import SegmentStore
+from evenflow.sql.tasks.task import StepOutput, Task
 
 
 class Operator(ABC):
@@ -52,7 +52,7 @@ class OperatorProgram:
     operator: type[Operator]
     streams: tuple[str, ...]
     key: Mapping[str, tuple[str, ...]] | None
-    times: Mapping[str, str]
+    time_columns: Mapping[str, str]
     reads: Mapping[str, tuple[str, ...]]
     sql: str = ""
     kind: str = "python"
@@ -98,7 +98,7 @@ def compile_operator(
             raise InputError(f"operator {name!r} needs `{attribute}`, a pyarrow schema")
     split = None
     if key is not None:
-        split = keys.normal(key, given)
+        split = keys.normalize_key(key, given)
         for stream in given:
             for column in split.get(stream, ("",)):
                 if column not in catalog.streams[stream].schema.names:
@@ -123,13 +123,13 @@ class OperatorTask(Task):
         self.program = program
         self._operator = program.operator()
         key = program.key[program.streams[0]] if program.key else None
-        self._store = Store(key)
+        self._store = SegmentStore(key)
 
-    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> Output:
+    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> StepOutput:
         """Run the operator on a batch."""
         self.watermark_us = max(self.watermark_us, watermark_us)
-        timely, late, poison = self._timely(rows)
-        before = self._state()
+        timely, late, poison = self._drop_late_and_poison(rows)
+        before = self._state_table()
         try:
             result, after = self._operator.step(timely, before, self.watermark_us)
             result, after = (
@@ -143,23 +143,23 @@ class OperatorTask(Task):
             self._store.append(
                 after.append_column("_t", pa.nulls(len(after), pa.int64()).fill_null(0))
             )
-        return Output(result, late, poison)
+        return StepOutput(result, late, poison)
 
     @property
     def next_due_us(self) -> int | None:
         """The watermark at which the operator wants to be called."""
-        return self._operator.next_due_us(self._state())
+        return self._operator.next_due_us(self._state_table())
 
-    def stores(self) -> Mapping[str, Store]:
+    def stores(self) -> Mapping[str, SegmentStore]:
         """Name what is kept."""
         return {"state": self._store}
 
-    def _state(self) -> pa.Table:
+    def _state_table(self) -> pa.Table:
         empty = self.program.operator.state.empty_table()
-        parts = [run.live.drop_columns(["_t"]) for run in self._store.runs]
+        parts = [run.live_rows.drop_columns(["_t"]) for run in self._store.runs]
         return pa.concat_tables([empty, *parts]) if parts else empty
 
-    def _timely(
+    def _drop_late_and_poison(
         self, rows: Mapping[str, pa.Table]
     ) -> tuple[dict[str, pa.Table], dict[str, int], dict[str, int]]:
         kept: dict[str, pa.Table] = {}
@@ -169,8 +169,8 @@ class OperatorTask(Task):
             if stream not in rows:
                 continue
             table = rows[stream]
-            times = table.column(self.program.times[stream])
-            good = sane(times)
+            times = table.column(self.program.time_columns[stream])
+            good = valid_time_mask(times)
             moments = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
             timely = pc.fill_null(pc.greater_equal(moments, self.watermark_us), False)
             bad = len(table) - int(pc.sum(good).as_py() or 0)

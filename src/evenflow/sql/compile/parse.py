@@ -8,8 +8,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from evenflow.errors import InputError
-from evenflow.sql.expressions import said
-from evenflow.sql.typed import Ast
+from evenflow.sql.translate.translator import quote_sql
+from evenflow.sql.translate.typed_expr import Ast
 
 MAX_CHARACTERS = 20_000
 MAX_DEPTH = 200
@@ -28,8 +28,8 @@ class StreamingSpark(Spark):
         }
 
 
-_ALLOWED = {"expressions", "from_", "joins", "where", "group", "having", "with_", "kind"}
-_INSTEAD = {
+_SUPPORTED_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "with_", "kind"}
+_CLAUSE_ADVICE = {
     "order": "ORDER BY has no end on a stream; order the results where they are read",
     "sort": "SORT BY has no end on a stream; order the results where they are read",
     "limit": "LIMIT depends on arrival; limit the results where they are read",
@@ -43,10 +43,10 @@ _INSTEAD = {
 }
 
 
-def parse(sql: str) -> Ast:
+def parse_query(sql: str) -> Ast:
     """Parse one query.
 
-    >>> parse("SELECT 1; SELECT 2")
+    >>> parse_query("SELECT 1; SELECT 2")
     Traceback (most recent call last):
     ...
     evenflow.errors.InputError: one SELECT is wanted, got 2 statements
@@ -71,27 +71,27 @@ def parse(sql: str) -> Ast:
         raise InputError(f"the query cannot be read: {str(error)[:120]}") from None
     except RecursionError:
         raise InputError("the query is nested too deeply; write it flatter") from None
-    return query(found[0])
+    return check_query(found[0])
 
 
-def query(node: Ast) -> Ast:
+def check_query(node: Ast) -> Ast:
     """Check that a node is a query, and that each clause of it is supported."""
     while isinstance(node, exp.Subquery) and not node.args.get("joins"):
         node = node.this
     if isinstance(node, exp.Union):
         if node.args.get("distinct"):
             raise InputError("UNION removes duplicates of all time; write UNION ALL")
-        _clauses(node, {"this", "expression", "with_", "distinct"})
+        _check_clauses(node, {"this", "expression", "with_", "distinct"})
         return node
     if not isinstance(node, exp.Select):
-        raise InputError(f"a query must be a SELECT, got {said(node)}")
-    _clauses(node, _ALLOWED)
+        raise InputError(f"a query must be a SELECT, got {quote_sql(node)}")
+    _check_clauses(node, _SUPPORTED_CLAUSES)
     if node.args.get("kind"):
         raise InputError("SELECT AS STRUCT is not supported; name the columns")
     over = next((w for e in node.expressions if (w := e.find(exp.Window)) is not None), None)
     if over is not None:
         raise InputError(
-            f"{said(over)} is refused: OVER needs all rows; group by window(time, '10 seconds')"
+            f"{quote_sql(over)} is refused: OVER needs all rows; group by window(time, '10 seconds')"
         )
     if node.args.get("from_") is None:
         raise InputError("the query reads no stream; add FROM")
@@ -105,10 +105,10 @@ def query(node: Ast) -> Ast:
     return node
 
 
-def _clauses(node: Ast, allowed: set[str]) -> None:
+def _check_clauses(node: Ast, allowed: set[str]) -> None:
     for clause, value in node.args.items():
         if value and clause not in allowed:
-            instead = _INSTEAD.get(clause, f"{clause} is not supported; leave it out")
+            instead = _CLAUSE_ADVICE.get(clause, f"{clause} is not supported; leave it out")
             raise InputError(instead)
 
 

@@ -10,25 +10,25 @@ from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.bounds import Bounds
-from evenflow.sql.expressions import Translator
-from evenflow.sql.plan import Block, Buffer, Input, Probe
-from evenflow.sql.typed import Ast, Relation, Typed
+from evenflow.sql.compile.time_bounds import TimeBounds
+from evenflow.sql.query_plan import JoinBuffer, JoinProbe, NodeInput, SelectNode
+from evenflow.sql.translate.translator import Translator
+from evenflow.sql.translate.typed_expr import Ast, Relation, TypedExpr
 
 if TYPE_CHECKING:
-    from evenflow.sql.sources import From
+    from evenflow.sql.compile.from_clause import FromClause
 
-ROW = "_r"
+ROW_ALIAS = "_r"
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"\.?""")
-Pair = tuple[tuple[str, str], tuple[str, str]]
+ColumnPair = tuple[tuple[str, str], tuple[str, str]]
 
 
-def conjuncts(node: Ast) -> list[Ast]:
+def split_conjuncts(node: Ast) -> list[Ast]:
     """Split a condition at its ANDs; BETWEEN is two conditions."""
     if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
+        return split_conjuncts(node.this)
     if isinstance(node, exp.And):
-        return [*conjuncts(node.left), *conjuncts(node.right)]
+        return [*split_conjuncts(node.left), *split_conjuncts(node.right)]
     if isinstance(node, exp.Between):
         return [
             exp.GTE(this=node.this, expression=node.args["low"]),
@@ -37,7 +37,7 @@ def conjuncts(node: Ast) -> list[Ast]:
     return [node]
 
 
-def equal_columns(nodes: Sequence[Ast], translate: Translator) -> tuple[Pair, ...]:
+def equal_column_pairs(nodes: Sequence[Ast], translate: Translator) -> tuple[ColumnPair, ...]:
     """List the pairs of plain columns that a condition makes equal."""
     found = []
     for node in nodes:
@@ -48,16 +48,18 @@ def equal_columns(nodes: Sequence[Ast], translate: Translator) -> tuple[Pair, ..
     return tuple(found)
 
 
-def bounds(source: "From") -> Bounds:
+def time_bounds(source: "FromClause") -> TimeBounds:
     """Read the bounds on the times of a join."""
     flowing = {i.alias: source.relations[i.alias] for i in source.inputs}
-    return Bounds.of(flowing, source.conjuncts, source.translate)
+    return TimeBounds.from_conditions(flowing, source.conjuncts, source.translator)
 
 
-def buffered(block: Block, source: "From", where: Sequence[Typed]) -> Block:
+def add_join_buffers(
+    block: SelectNode, source: "FromClause", where: Sequence[TypedExpr]
+) -> SelectNode:
     """Give each input of a join its buffer, and each set of new rows its way to partners."""
-    limits = bounds(source)
-    edges, computed = _edges(source)
+    limits = time_bounds(source)
+    edges, computed = _equality_edges(source)
     aliases = {i.alias for i in block.inputs}
     rest = [w for w in where if len(w.inputs) != 1 or not w.inputs <= aliases]
     on = tuple(r.on for r in block.references if r.on is not None)
@@ -65,64 +67,70 @@ def buffered(block: Block, source: "From", where: Sequence[Typed]) -> Block:
     inputs = []
     for item in block.inputs:
         alone = [w.sql for w in where if w.inputs == {item.alias}]
-        columns = _kept(item, source.relations[item.alias], wanted, [*edges, *block.equal])
+        columns = _buffered_columns(
+            item, source.relations[item.alias], wanted, [*edges, *block.equal_columns]
+        )
         columns += [(n, sql) for (a, n), sql in computed.items() if a == item.alias]
-        columns.append(("_t", _clock(item.alias, source.relations[item.alias], limits)))
+        columns.append(("_t", _clock_sql(item.alias, source.relations[item.alias], limits)))
         sides = dict.fromkeys(e for pair in edges for e in pair if e[0] == item.alias)
         for alias, column in sides:
-            sql = computed.get((alias, column), f"{types.name(alias)}.{types.name(column)}")
+            sql = computed.get(
+                (alias, column), f"{types.quote_identifier(alias)}.{types.quote_identifier(column)}"
+            )
             alone.append(f"({sql} IS NOT NULL)")
-        buffer = Buffer(
-            tuple((n, realias(sql, item.alias, ROW)) for n, sql in columns),
-            tuple(realias(sql, item.alias, ROW) for sql in dict.fromkeys(alone)),
-            limits.keep_us(item.alias),
+        buffer = JoinBuffer(
+            tuple((n, replace_alias(sql, item.alias, ROW_ALIAS)) for n, sql in columns),
+            tuple(replace_alias(sql, item.alias, ROW_ALIAS) for sql in dict.fromkeys(alone)),
+            limits.retention_us(item.alias),
         )
         inputs.append(replace(item, buffer=buffer))
-    probes = tuple(_probes(item.alias, [i.alias for i in inputs], edges, limits) for item in inputs)
+    probes = tuple(
+        _probe_order(item.alias, [i.alias for i in inputs], edges, limits) for item in inputs
+    )
     return replace(block, inputs=tuple(inputs), where=tuple(w.sql for w in rest), probes=probes)
 
 
-def realias(sql: str, alias: str, other: str) -> str:
+def replace_alias(sql: str, alias: str, other: str) -> str:
     """Let an expression read a row under another alias.
 
-    >>> realias('"a"."x" = \\'"a".\\'', "a", "r")
+    >>> replace_alias('"a"."x" = \\'"a".\\'', "a", "r")
     '"r"."x" = \\'"a".\\''
     """
-    old, new = f"{types.name(alias)}.", f"{types.name(other)}."
+    old, new = f"{types.quote_identifier(alias)}.", f"{types.quote_identifier(other)}."
     return _TOKEN.sub(lambda m: new if m[0] == old else m[0], sql)
 
 
-def _kept(
-    item: Input, relation: Relation, wanted: str, edges: Sequence[Pair]
+def _buffered_columns(
+    item: NodeInput, relation: Relation, wanted: str, edges: Sequence[ColumnPair]
 ) -> list[tuple[str, str]]:
     """Choose the columns of a row that anything above reads."""
     sides = {e for pair in edges for e in pair}
     found = []
     for entry in relation.fields:
-        sql = f"{types.name(item.alias)}.{types.name(entry.name)}"
+        sql = f"{types.quote_identifier(item.alias)}.{types.quote_identifier(entry.name)}"
         if sql in wanted or (item.alias, entry.name) in sides:
             found.append((entry.name, sql))
     return found
 
 
-def _clock(alias: str, relation: Relation, limits: Bounds) -> str:
+def _clock_sql(alias: str, relation: Relation, limits: TimeBounds) -> str:
     """Write the clock of an input's row in microseconds."""
     wanted = limits.clocks[alias].split("\0", 1)[1]
     for entry in relation.fields:
-        if entry.time is not None and entry.time.base == wanted:
-            sql = f"{types.name(alias)}.{types.name(entry.name)}"
+        if entry.time is not None and entry.time.clock == wanted:
+            sql = f"{types.quote_identifier(alias)}.{types.quote_identifier(entry.name)}"
             if entry.time.width_us is not None:
                 sql = f"struct_extract({sql}, 'start')"
             return f"(epoch_us({sql}) - {entry.time.offset_us})"
     raise InputError(f"{alias!r} passes no event time on; select it in the subquery")
 
 
-def _edges(source: "From") -> tuple[list[Pair], Mapping[tuple[str, str], str]]:
+def _equality_edges(source: "FromClause") -> tuple[list[ColumnPair], Mapping[tuple[str, str], str]]:
     """List the equalities between inputs; a side that is no plain column is computed once."""
-    edges: list[Pair] = []
+    edges: list[ColumnPair] = []
     computed: dict[tuple[str, str], str] = {}
     flowing = {i.alias for i in source.inputs}
-    translate = source.translate
+    translate = source.translator
     for node in source.conjuncts:
         if not isinstance(node, exp.EQ):
             continue
@@ -131,11 +139,11 @@ def _edges(source: "From") -> tuple[list[Pair], Mapping[tuple[str, str], str]]:
             continue
         if raw[0].inputs == raw[1].inputs:
             continue
-        cast = translate.pair(node, *raw)
+        cast = translate.widen_operands(node, *raw)
         if pa.types.is_nested(cast[0].type) and not pa.types.is_struct(cast[0].type):
             continue
         sides = []
-        alike = types.hash_alike(raw[0].type, raw[1].type)
+        alike = types.hash_compatible(raw[0].type, raw[1].type)
         for value, wide in zip(raw, cast, strict=True):
             (alias,) = value.inputs
             if value.column is not None and alike:
@@ -148,13 +156,13 @@ def _edges(source: "From") -> tuple[list[Pair], Mapping[tuple[str, str], str]]:
     return edges, computed
 
 
-def _probes(
-    start: str, aliases: Sequence[str], edges: Sequence[Pair], limits: Bounds
-) -> tuple[Probe, ...]:
+def _probe_order(
+    start: str, aliases: Sequence[str], edges: Sequence[ColumnPair], limits: TimeBounds
+) -> tuple[JoinProbe, ...]:
     """Reach every other input from one by equalities, by as many at a time as there are."""
     reached, found = [start], []
     while len(reached) < len(aliases):
-        best: tuple[str, str, list[Pair]] | None = None
+        best: tuple[str, str, list[ColumnPair]] | None = None
         for target in aliases:
             if target in reached:
                 continue
@@ -173,9 +181,9 @@ def _probes(
                 f"add a condition such as {reached[0]}.key = {other}.key"
             )
         source, target, pairs = best
-        low, high = limits.between(source, target)
+        low, high = limits.difference_range_us(source, target)
         mine = tuple(column for (_, column), _ in pairs)
         theirs = tuple(column for _, (_, column) in pairs)
-        found.append(Probe(source, target, mine, theirs, low, high))
+        found.append(JoinProbe(source, target, mine, theirs, low, high))
         reached.append(target)
     return tuple(found)

@@ -13,34 +13,34 @@ Ast: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class EventTime:
     """A value that moves with event time: `base + offset_us`, or a window that begins there.
 
     A base names a clock of one relation. What the watermark says about the base it says about
     every value derived from it by adding a constant.
     """
 
-    base: str
+    clock: str
     offset_us: int = 0
     width_us: int | None = None
 
-    def shifted(self, by_us: int) -> "Time":
+    def shifted(self, by_us: int) -> "EventTime":
         """Return the time later by a constant."""
         return replace(self, offset_us=self.offset_us + by_us)
 
-    def of(self, alias: str) -> "Time":
+    def qualified(self, alias: str) -> "EventTime":
         """Return the same time as seen through an input of that alias."""
-        return replace(self, base=f"{alias}\0{self.base}")
+        return replace(self, clock=f"{alias}\0{self.clock}")
 
-    def field(self, name: str) -> "Time | None":
+    def window_field(self, name: str) -> "EventTime | None":
         """Return the time of a window's start or end."""
         if self.width_us is None or name not in ("start", "end"):
             return None
-        return Time(self.base, self.offset_us + (self.width_us if name == "end" else 0))
+        return EventTime(self.clock, self.offset_us + (self.width_us if name == "end" else 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedExpr:
     """A DuckDB expression with the Spark type of its value.
 
     `columns` are the input columns it reads, `column` is set if it is nothing but one of them.
@@ -50,7 +50,7 @@ class Typed:
     type: pa.DataType
     columns: frozenset[tuple[str, str]] = frozenset()
     column: tuple[str, str] | None = None
-    time: Time | None = None
+    time: EventTime | None = None
     literal: str | int | None = None
 
     @property
@@ -58,12 +58,12 @@ class Typed:
         """The aliases it reads."""
         return frozenset(alias for alias, _ in self.columns)
 
-    def cast(self, kind: pa.DataType) -> "Typed":
+    def cast(self, kind: pa.DataType) -> "TypedExpr":
         """Return the same value in another type, for widening casts only."""
         if kind == self.type or types.duckdb_name(kind) == types.duckdb_name(self.type):
             return replace(self, type=kind)
         sql = f"CAST({self.sql} AS {types.duckdb_name(kind)})"
-        return Typed(sql, kind, self.columns)
+        return TypedExpr(sql, kind, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Field:
 
     name: str
     type: pa.DataType
-    time: Time | None = None
+    time: EventTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Relation:
     """
 
     fields: tuple[Field, ...]
-    lags: Mapping[str, int] = field(default_factory=dict)
+    lags_us: Mapping[str, int] = field(default_factory=dict)
     is_table: bool = False
 
     def find(self, name: str) -> Field | None:

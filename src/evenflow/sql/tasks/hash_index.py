@@ -15,12 +15,12 @@ import pyarrow as pa
 from evenflow.jit import kernel
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Hashes, Indices
-from evenflow.sql.ordering import bits_for, in_order
-from evenflow.sql.store import Run
+from evenflow.sql.ordering import directory_bits, sort_hashes
+from evenflow.sql.tasks.segments import SortedRun
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RunIndex:
     """The index of one run: hashes in order, the rows' times and positions, and the directory.
 
     Hashes that begin with the bits b stand from `directory[b]` to `directory[b + 1]`.
@@ -33,63 +33,65 @@ class Entry:
     shift: np.uint64
 
     @classmethod
-    def of(cls, run: Run, hashes: Hashes, positions: Indices | None = None) -> "Entry":
+    def build(cls, run: SortedRun, hashes: Hashes, positions: Indices | None = None) -> "RunIndex":
         """Make the index of a run's rows, in order of time, or of those at some positions."""
-        bits = bits_for(len(hashes))
+        bits = directory_bits(len(hashes))
         # Equal hashes stay as they stand, so (hash, time) is in order.
-        ordered, places, directory = in_order(hashes, bits)
+        ordered, places, directory = sort_hashes(hashes, bits)
         positions = places if positions is None else positions[places]
         return cls(ordered, run.times[positions], positions, directory, np.uint64(64 - bits))
 
     def find(self, keys: Hashes, low: Indices, high: Indices) -> Indices:
         """List the places that askers in order of their hashes want."""
-        return find(self.hashes, self.times, self.directory, self.shift, keys, low, high)
+        return find_places(self.hashes, self.times, self.directory, self.shift, keys, low, high)
 
     def count(self, keys: Hashes, start: int) -> Indices:
         """Count the rows of each key, leaving out those before `start`."""
-        return count(self.hashes, self.positions, self.directory, self.shift, keys, start)
+        return count_rows(self.hashes, self.positions, self.directory, self.shift, keys, start)
 
 
-class Index:
+class HashIndex:
     """An index over the runs of a store by some of its columns; each run carries its part."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
 
-    def fetch(self, runs: list[Run], hashes: Hashes, low: Indices, high: Indices) -> list[pa.Table]:
+    def fetch(
+        self, runs: list[SortedRun], hashes: Hashes, low: Indices, high: Indices
+    ) -> list[pa.Table]:
         """Fetch the rows of the runs that the askers want."""
         asked = merge_spans(hashes, low, high)
         found = []
         for run in runs:
-            entry = self.of(run)
+            entry = self.run_index(run)
             hit = entry.find(*asked)
             if len(hit):
                 found.append(run.rows.take(pa.array(entry.positions[hit])))
         return found
 
-    def merge(self, parts: list[Run], merged: Run) -> None:
+    def merge_run_indexes(self, parts: list[SortedRun], merged: SortedRun) -> None:
         """Make the index of a run that is others one after the other out of theirs."""
         if any(self.columns not in run.indexes for run in parts):
             return
         hashes, positions, offset = [], [], 0
         for run in parts:
-            entry: Entry = run.indexes[self.columns]
+            entry: RunIndex = run.indexes[self.columns]
             ordered, places = entry.hashes, entry.positions
-            if run.start:
-                live = places >= run.start
+            if run.first_live:
+                live = places >= run.first_live
                 ordered, places = ordered[live], places[live]
             hashes.append(ordered)
-            positions.append(places + (offset - run.start))
+            positions.append(places + (offset - run.first_live))
             offset += len(run)
         together, places = np.concatenate(hashes), np.concatenate(positions)
-        merged.indexes[self.columns] = Entry.of(merged, together, places)
+        merged.indexes[self.columns] = RunIndex.build(merged, together, places)
 
-    def of(self, run: Run) -> Entry:
+    def run_index(self, run: SortedRun) -> RunIndex:
         """Return the part of one run, made when it is first asked for."""
         if self.columns not in run.indexes:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
-            run.indexes[self.columns] = Entry.of(run, hashes)
-        entry: Entry = run.indexes[self.columns]
+            run.indexes[self.columns] = RunIndex.build(run, hashes)
+        entry: RunIndex = run.indexes[self.columns]
         return entry
 
 
@@ -98,12 +100,14 @@ def merge_spans(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, In
     if len(low) and (low[1:] < low[:-1]).any():
         order = np.argsort(low, kind="stable")
         hashes, low, high = hashes[order], low[order], high[order]
-    ordered, places, _ = in_order(hashes, bits_for(len(hashes)))
-    return _merge(ordered, low[places], high[places])
+    ordered, places, _ = sort_hashes(hashes, directory_bits(len(hashes)))
+    return _merge_sorted_spans(ordered, low[places], high[places])
 
 
 @kernel
-def _merge(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:
+def _merge_sorted_spans(
+    hashes: Hashes, low: Indices, high: Indices
+) -> tuple[Hashes, Indices, Indices]:
     keys, lows, highs = np.empty_like(hashes), np.empty_like(low), np.empty_like(high)
     count = 0
     for row in range(len(hashes)):
@@ -117,7 +121,7 @@ def _merge(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices
 
 
 @kernel
-def _first(values: Any, first: int, last: int, wanted: Any) -> int:
+def _first_at_least(values: Any, first: int, last: int, wanted: Any) -> int:
     """Return the first place of an ordered span whose value is not below the wanted."""
     while first < last:
         middle = (first + last) // 2
@@ -129,7 +133,7 @@ def _first(values: Any, first: int, last: int, wanted: Any) -> int:
 
 
 @kernel
-def _end(hashes: Hashes, at: int, last: int) -> int:
+def _end_of_equal_hashes(hashes: Hashes, at: int, last: int) -> int:
     """Return where the equal hashes that begin at a place end, if they do before the last."""
     end, stride = at, 1
     while end < last and hashes[end] == hashes[at]:  # gallop: a hot key has many rows
@@ -145,7 +149,7 @@ def _end(hashes: Hashes, at: int, last: int) -> int:
 
 
 @kernel
-def count(
+def count_rows(
     hashes: Hashes,
     positions: Indices,
     directory: Indices,
@@ -158,15 +162,17 @@ def count(
     for row in range(len(keys)):
         key = keys[row]
         last = directory[(key >> shift) + np.uint64(1)]
-        at = _first(hashes, directory[key >> shift], last, key)
+        at = _first_at_least(hashes, directory[key >> shift], last, key)
         if at < last and hashes[at] == key:
-            end = _end(hashes, at, last)
-            found[row] = end - (at if positions[at] >= start else _first(positions, at, end, start))
+            end = _end_of_equal_hashes(hashes, at, last)
+            found[row] = end - (
+                at if positions[at] >= start else _first_at_least(positions, at, end, start)
+            )
     return found
 
 
 @kernel
-def find(
+def find_places(
     hashes: Hashes,
     times: Indices,
     directory: Indices,
@@ -182,10 +188,10 @@ def find(
     for row in range(len(keys)):
         key = keys[row]
         last = directory[(key >> shift) + np.uint64(1)]
-        at = _first(hashes, directory[key >> shift], last, key)
-        end = _end(hashes, at, last) if at < last and hashes[at] == key else at
-        begins[row] = _first(times, at, end, lows[row])
-        ends[row] = _first(times, begins[row], end, highs[row] + 1)
+        at = _first_at_least(hashes, directory[key >> shift], last, key)
+        end = _end_of_equal_hashes(hashes, at, last) if at < last and hashes[at] == key else at
+        begins[row] = _first_at_least(times, at, end, lows[row])
+        ends[row] = _first_at_least(times, begins[row], end, highs[row] + 1)
         total += ends[row] - begins[row]
     found = np.empty(total, dtype=np.int64)
     at = 0
@@ -196,7 +202,9 @@ def find(
     return found
 
 
-def find_plain(hashes: Hashes, times: Indices, wanted: list[tuple[int, int, int]]) -> list[int]:
+def find_places_plain(
+    hashes: Hashes, times: Indices, wanted: list[tuple[int, int, int]]
+) -> list[int]:
     """List the same places in plain Python: the kernels' oracle."""
     return [
         place

@@ -5,22 +5,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.errors import InputError
+from evenflow.sql.compile.parameter_bounds import ParameterBound
 from evenflow.sql.engine import Engine
-from evenflow.sql.limits import Limit
-from evenflow.sql.store import Run, Store
-from evenflow.sql.types import name, physical_schema, text
+from evenflow.sql.tasks.segments import SegmentStore, SortedRun
+from evenflow.sql.types import physical_schema, quote_identifier, quote_string
 
 
-class Subscriptions:
+class SubscriptionTable:
     """Rows of `schema` (subscription, parameters), copied into the engine when they change."""
 
     def __init__(self, schema: pa.Schema, engine: Engine, key: tuple[str, ...] | None) -> None:
         self.schema = schema
-        self.store = Store(key)
+        self.store = SegmentStore(key)
         self._engine = engine
-        self._kept = ""
-        self._runs: list[Run] | None = None
-        self._limits: dict[Limit, str] = {}
+        self._engine_table = ""
+        self._copied_runs: list[SortedRun] | None = None
+        self._row_filters: dict[ParameterBound, str] = {}
 
     def subscribe(self, rows: pa.Table) -> None:
         """Add subscriptions; one that exists takes the new parameters."""
@@ -47,33 +47,36 @@ class Subscriptions:
     def unsubscribe(self, names: pa.Array) -> None:
         """End subscriptions; unknown names are ignored."""
         wanted = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
-        self.store.take_out(
+        self.store.remove_rows(
             lambda rows: pc.is_in(rows.column("subscription"), value_set=wanted).to_numpy()
         )
 
-    def kept(self) -> str:
+    def engine_table(self) -> str:
         """Return the name under which the engine keeps them."""
         self.store.compact()
-        if self._runs is None or self._runs != self.store.runs:
+        if self._copied_runs is None or self._copied_runs != self.store.runs:
             self.close()
             empty = physical_schema(self.schema).empty_table()
-            parts = [run.live.drop_columns(["_t"]) for run in self.store.runs]
-            self._kept = self._engine.keep(pa.concat_tables([empty, *parts]))
-            self._runs = list(self.store.runs)
-        return self._kept
+            parts = [run.live_rows.drop_columns(["_t"]) for run in self.store.runs]
+            self._engine_table = self._engine.create_table(pa.concat_tables([empty, *parts]))
+            self._copied_runs = list(self.store.runs)
+        return self._engine_table
 
-    def beyond(self, limit: Limit) -> str:
+    def row_filter_sql(self, limit: ParameterBound) -> str:
         """Write the condition that a row must fulfil for any subscription of the copy."""
-        if limit not in self._limits:
-            asked = f"{limit.extreme}({name(limit.parameter)})::VARCHAR"
-            extreme = self._engine.run(f"SELECT {asked} FROM {self.kept()}", {})[0][0].as_py()  # noqa: S608
-            value = "NULL" if extreme is None else text(extreme)
-            self._limits[limit] = f"{limit.value} {limit.sign} CAST({value} AS {limit.type})"
-        return self._limits[limit]
+        if limit not in self._row_filters:
+            asked = f"{limit.extreme_function}({quote_identifier(limit.parameter)})::VARCHAR"
+            sql = f"SELECT {asked} FROM {self.engine_table()}"  # noqa: S608 - names we made
+            extreme = self._engine.run(sql, {})[0][0].as_py()
+            value = "NULL" if extreme is None else quote_string(extreme)
+            self._row_filters[limit] = (
+                f"{limit.value_sql} {limit.comparison} CAST({value} AS {limit.duckdb_type})"
+            )
+        return self._row_filters[limit]
 
     def close(self) -> None:
         """Give the copy back."""
-        if self._kept:
-            self._engine.drop(self._kept)
-        self._kept, self._runs = "", None
-        self._limits.clear()
+        if self._engine_table:
+            self._engine.drop_table(self._engine_table)
+        self._engine_table, self._copied_runs = "", None
+        self._row_filters.clear()
