@@ -31,9 +31,9 @@ from benchmarks.runtime import BEGIN, SECOND, trades, zipf
 from benchmarks.streaming import session, write
 from evenflow import Balancing, Flow
 from evenflow.model import Plan, Snapshot
-from evenflow.spark.balancer import Balancer
-from evenflow.spark.batch import Batch
-from evenflow.spark.tasks import batch_id
+from evenflow.spark.driver.balancer import Balancer
+from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.worker.spark_tasks import batch_id
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.history import HistoryWriter
 from evenflow.storage.history.writer import BATCHES_PER_GROUP
@@ -101,7 +101,7 @@ class InTurns(Balancer):
 
         self._history._compact = timed  # type: ignore[method-assign]
 
-    def __call__(self, batch: Batch) -> Plan | None:
+    def __call__(self, batch: CompletedBatch) -> Plan | None:
         if not is_measured(batch.number):
             return None
         began = time.thread_time()
@@ -109,7 +109,7 @@ class InTurns(Balancer):
         self.border[batch.number] = time.thread_time() - began
         return plan
 
-    def record(self, batch: Batch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+    def record(self, batch: CompletedBatch, plan: Plan | None, refused: tuple[str, ...]) -> None:
         if is_measured(batch.number):
             began = time.thread_time()
             super().record(batch, plan, refused)
@@ -173,7 +173,7 @@ def _run(spark: SparkSession, where: Path, source: Path, sql: str) -> dict[str, 
         "filed_cpu_ms": 1000 * balancer.filed / len(balancer.border),
         "errors": [error for snapshot in seen for error in _errors([snapshot])],
         "lasting_errors": _errors(seen),
-        "report_kb": max(sum(map(len, r.pack())) for b in batches for r in b.reports) / 1000,
+        "report_kb": max(sum(map(len, r.encode())) for b in batches for r in b.reports) / 1000,
     }
 
 

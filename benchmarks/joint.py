@@ -13,8 +13,7 @@ from benchmarks.common import main
 from evenflow.model import LoadSeries, Plan, RoutingTable, hash_keys
 from evenflow.model.arrays import Floats
 from evenflow.planning.controller import Balancing, decide, place_arriving_queries
-from evenflow.planning.operators import OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators import plan_operators
+from evenflow.planning.operators import OperatorConfig, OperatorSnapshot, plan_operators
 from evenflow.simulation.flow import Demand, SyntheticFlow
 from evenflow.simulation.keys import zipf_costs
 

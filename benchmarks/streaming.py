@@ -177,11 +177,11 @@ class Side:
     def _reports(self, run: Run, skip: int) -> None:
         batches = run.batches[skip:]
         reports = [report for batch in batches for report in batch.reports]
-        queries = [stats for report in reports for stats in report.queries.values()]
-        shipped = sum(sum(report.shipped.values()) for report in reports) / len(batches)
+        queries = [stats for report in reports for stats in report.query_stats.values()]
+        shipped = sum(sum(report.shipped_bytes.values()) for report in reports) / len(batches)
         worked = sum(report.cpu_seconds for report in reports) / len(batches)
         state = max(
-            sum(s.state_bytes for r in batch.reports for s in r.queries.values())
+            sum(s.state_bytes for r in batch.reports for s in r.query_stats.values())
             for batch in batches
         )
         self.found |= {

@@ -152,7 +152,7 @@ def _best_known(reads: Sequence[Sequence[int]]) -> float:
 def _settled(run: Run, batch: int) -> None:
     """Wait until the files of a round have been read and nothing more is due."""
     while run.is_active:
-        if sum(1 for s in run.snapshots if s.shipped_bytes) > batch and not run.restless:
+        if sum(1 for s in run.snapshots if s.shipped_bytes) > batch and not run.has_pending_work:
             return
         time.sleep(0.5)
     raise RuntimeError("the run has ended")

@@ -24,11 +24,11 @@ from evenflow.model import (
     Transfer,
     moves_between,
 )
-from evenflow.spark.batch import Batch
-from evenflow.spark.bundle import Ref
-from evenflow.spark.progress import Progress
-from evenflow.spark.registry import Registry
-from evenflow.spark.report import QueryStats, Report
+from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.progress import BatchProgress
+from evenflow.spark.protocol.registry import Registry
+from evenflow.spark.protocol.report import QueryStats, Report
+from evenflow.storage.bundle import PartRef
 
 runner = CliRunner()
 
@@ -64,19 +64,19 @@ def test_time_to_run() -> None:
             seconds_of(odd)
 
 
-def batch(number: int, *cpu: float) -> Batch:
+def batch(number: int, *cpu: float) -> CompletedBatch:
     reports = tuple(
         Report(
             slot,
-            queries={"q@1": QueryStats(rows_in=10, cpu_seconds=seconds)},
-            shipped={"trades": 100},
-            results={"q@1": (Ref("f", 0, 1), 5)},
-            poison={"trades": (Ref("f", 0, 1), 1)},
+            query_stats={"q@1": QueryStats(rows_in=10, cpu_seconds=seconds)},
+            shipped_bytes={"trades": 100},
+            results={"q@1": (PartRef("f", 0, 1), 5)},
+            poison={"trades": (PartRef("f", 0, 1), 1)},
         )
         for slot, seconds in enumerate(cpu)
     )
     plan = Plan(len(cpu))
-    return Batch(
+    return CompletedBatch(
         number=number,
         at=0.0,
         seconds=1.0,
@@ -84,7 +84,7 @@ def batch(number: int, *cpu: float) -> Batch:
         watermarks={},
         registry=Registry(),
         plan=plan,
-        following=plan,
+        next_plan=plan,
         drain=frozenset(),
     )
 
@@ -107,7 +107,7 @@ def test_a_tally_counts_each_batch_once() -> None:
     tally = Tally(2)
     batches = [batch(n, 3.0, 1.0) for n in range(2)] + [batch(n, 1.0, 1.0) for n in (2, 3)]
     snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
-    progress = {n: Progress(n, 20, 2.0) for n in range(4)}
+    progress = {n: BatchProgress(n, 20, 2.0) for n in range(4)}
     decided = [decision(0, Plan(2, {"q": 1})), decision(1, None)]
     given = (Transfer("q", 0, 1, 600), Transfer("r", 1, 0, 100))
     snapshots[1] = replace(snapshots[1], transfers=given)
@@ -129,7 +129,7 @@ def test_a_tally_counts_each_batch_once() -> None:
 def test_the_view_shows_workers_and_copes_with_nothing() -> None:
     empty, full = Tally(2), Tally(2)
     assert sentence(empty) == "starting"
-    full.saw({4: Progress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
+    full.saw({4: BatchProgress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
     full.judged([], [decision(4, Plan(2, {"q": 1}))])
     console = Console(width=100, record=True, file=io.StringIO())
     for tally in (empty, full):

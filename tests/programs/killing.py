@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from tests.spark.harness import BEGIN_US, SECOND, cut, trades, write_batches
 
-from evenflow.spark.ledger import Ledger
+from evenflow.spark.protocol.ledger import Ledger
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.history import read_history
 
@@ -94,7 +94,7 @@ def _is_after(ledger: Ledger, stood: int, moving: bool) -> bool:
     if head <= stood or not moving:
         return head > stood
     entry = ledger.entry(head)
-    return entry.next_plan is not None or bool(entry.intake)
+    return entry.next_plan_number is not None or bool(entry.incoming)
 
 
 def check(folder: Path, *asked: str) -> dict[str, Any]:

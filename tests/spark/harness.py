@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 import evenflow
 from evenflow.model import Plan
 from evenflow.simulation import nexmark
-from evenflow.spark.report import Report
+from evenflow.spark.protocol.report import Report
 
 SECOND = 1_000_000
 BEGIN_US = 1_700_000_000 * SECOND
@@ -41,7 +41,7 @@ def session(master: str, **settings: str) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.daemon.module": "evenflow.spark.daemon",
+        "spark.python.daemon.module": "evenflow.spark.worker.daemon",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }

@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.model import Plan
-from evenflow.spark.bundle import Ref, read_part, unpack
-from evenflow.spark.driver import Driver
-from evenflow.spark.inbox import Envelope
-from evenflow.spark.ledger import Ledger
-from evenflow.spark.programs import SqlRuntime
-from evenflow.spark.registry import Registry, StreamSpec, TableSpec
-from evenflow.spark.report import Report
-from evenflow.spark.router import route_source
-from evenflow.spark.submission import Submission, subscriptions
-from evenflow.spark.worker import Process
+from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.protocol.ledger import Ledger
+from evenflow.spark.protocol.registry import Registry, StreamSpec, TableSpec
+from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.inbox import Envelope
+from evenflow.spark.worker.router import route_source
+from evenflow.spark.worker.sql_runtime import SqlRuntime
+from evenflow.spark.worker.worker_batch import WorkerProcess
+from evenflow.storage.bundle import PartRef, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
 _RUNTIME: list[SqlRuntime] = []
@@ -54,22 +54,22 @@ class Local:
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
         for submission in submissions:
             registry, plan = submission(registry, plan)
-        self.driver = Driver(self.store, workers)
+        self.driver = Committer(self.store, workers)
         assert self.driver.open(registry, plan, "test")
-        self.processes: list[Process] = []
+        self.processes: list[WorkerProcess] = []
         self.forget()
 
     def forget(self) -> None:
         """Start new Python processes."""
         for query in runtime()._programs.copy():
             runtime()._programs.pop(query)
-        self.processes = [Process(Ledger(self.store), runtime()) for _ in range(2)]
+        self.processes = [WorkerProcess(Ledger(self.store), runtime()) for _ in range(2)]
 
     def reopen(self) -> None:
         """Be killed and started again."""
         self.driver.close()
-        registry, plan = self.driver.upcoming()
-        self.driver = Driver(self.store, self.workers)
+        registry, plan = self.driver.next_registry_and_plan()
+        self.driver = Committer(self.store, self.workers)
         assert not self.driver.open(registry, plan, "test")
         self.forget()
 
@@ -100,18 +100,18 @@ class Local:
         for slot in range(self.workers):
             mine = envelopes.get(slot, [])
             if self.chance is not None and self.chance.random() < 0.3:
-                self.process().run(slot, number, mine)  # an attempt that does not count
-            report = self.process().run(slot, number, mine, attempt)
-            reports.append(Report.unpack(*report.pack()))
+                self.process().run_batch(slot, number, mine)  # an attempt that does not count
+            report = self.process().run_batch(slot, number, mine, attempt)
+            reports.append(Report.decode(*report.encode()))
         return reports
 
-    def process(self) -> Process:
+    def process(self) -> WorkerProcess:
         return self.processes[0] if self.chance is None else self.chance.choice(self.processes)
 
     def rest(self) -> int:
         """Run batches without rows until nothing is due."""
         count = 0
-        while self.driver.restless():
+        while self.driver.has_pending_work():
             self.batch()
             count += 1
             assert count < 50, "the flow does not come to rest"
@@ -119,14 +119,14 @@ class Local:
 
     def subscribe(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Have subscriptions of a template begin at the next border."""
-        query = self.driver.upcoming()[0].queries[name]
-        self.driver.subscribe(name, subscriptions(query, rows), begin=True)
+        query = self.driver.next_registry_and_plan()[0].queries[name]
+        self.driver.subscribe(name, subscription_rows(query, rows), begin=True)
 
     def results(self, name: str) -> Counter[Any]:
-        query = self.driver.ledger.registry(self.driver.head().registry).queries[name]
+        query = self.driver.ledger.registry(self.driver.head().registry_version).queries[name]
         found: Counter[Any] = Counter()
-        for place in self.driver.committed("results", query.uid):
-            table = unpack(read_part(self.store, Ref(*place)))
+        for place in self.driver.result_parts("results", query.uid):
+            table = unpack(read_part(self.store, PartRef(*place)))
             assert table.schema == query.schema
             found.update(tuple(row.values()) for row in table.to_pylist())
         return found

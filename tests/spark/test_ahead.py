@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenflow.spark.ahead import ahead
+from evenflow.spark.worker.prefetch import prefetch
 
 
 def test_an_error_comes_after_what_was_read_before_it() -> None:
@@ -13,7 +13,7 @@ def test_an_error_comes_after_what_was_read_before_it() -> None:
         yield from range(3)
         raise ValueError("no more")
 
-    stream = ahead(items())
+    stream = prefetch(items())
     assert [next(stream) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="no more"):
         next(stream)
@@ -27,7 +27,7 @@ def test_it_is_only_so_far_ahead_and_stops_when_its_reader_does() -> None:
             taken.append(item)
             yield item
 
-    stream = ahead(items(), most=4)
+    stream = prefetch(items(), most=4)
     assert next(stream) == 0
     stream.close()  # type: ignore[attr-defined]
     for thread in threading.enumerate():

@@ -15,7 +15,7 @@ from tests.spark.harness import Play, batch_rows, rows_of, write_batches, zipf_b
 import evenflow
 from evenflow.model import imbalance
 from evenflow.planning.controller import Balancing
-from evenflow.spark.bundle import read_part
+from evenflow.storage.bundle import read_part
 from evenflow.storage.history import read_history
 
 QUERIES = {
@@ -101,15 +101,15 @@ def test_four_to_six_to_three_workers_in_one_run(spark: SparkSession, tmp_path: 
         for worker in (0, 2, 5):
             run.drain(worker)
         write_batches(tmp_path / "trades", batches[9:13], 9)
-        _after(run, lambda: _rows(run) >= 13 * 400 and not run.restless)
+        _after(run, lambda: _rows(run) >= 13 * 400 and not run.has_pending_work)
         assert list(run.plan.active) == [1, 3, 4]
         # Here windows are open and rows kept: who has none has handed them over.
         assert {worker for worker in range(6) if _held(run, worker)} == {1, 3, 4}
         begun = run.committed
         write_batches(tmp_path / "trades", batches[13:], 13)
-        _after(run, lambda: _rows(run) > 16 * 400 and not run.restless)
+        _after(run, lambda: _rows(run) > 16 * 400 and not run.has_pending_work)
         later = [batch for batch in run.batches if batch.number >= begun]
-        busy = {report.slot for batch in later for report in batch.reports if not report.idle}
+        busy = {report.worker for batch in later for report in batch.reports if not report.idle}
         assert busy == {1, 3, 4}
     finally:
         run.stop()
@@ -127,7 +127,7 @@ def _activated_at_once(run: evenflow.Run) -> None:
 
 def _held(run: evenflow.Run, worker: int) -> set[str]:
     """Return the queries of which a worker has state, by what the ledger says it has next."""
-    index = run._driver.head().states.get(worker)
+    index = run._driver.head().state_refs.get(worker)
     tasks = {} if index is None else json.loads(read_part(run.checkpoint, index).to_pybytes())
     return {uid for uid, (_, segments) in tasks.items() if segments}
 
@@ -145,6 +145,6 @@ def _rows(run: evenflow.Run) -> int:
         stats.rows_in
         for batch in run.batches
         for report in batch.reports
-        for uid, stats in report.queries.items()
+        for uid, stats in report.query_stats.items()
         if uid.startswith("counts@")
     )

@@ -24,9 +24,9 @@ from tests.spark.test_worker import (
 )
 
 from evenflow.model import Plan
-from evenflow.spark import crash
-from evenflow.spark.asks import Cancel
-from evenflow.spark.submission import Submission, subscriptions
+from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.storage import fault_points
 
 POINTS = (
     "worker.before_write",
@@ -49,7 +49,7 @@ def survive(local: Local, rows: pa.Table, plan: Plan) -> None:
     """Bring a batch to its end, however often everything dies in it."""
     number = local.driver.head().batch
     while local.driver.head().batch == number:
-        local.driver.ask_plan(plan)
+        local.driver.request_plan(plan)
         try:
             local.batch({"trades": rows})
         except Killed:
@@ -107,22 +107,22 @@ def test_what_was_asked_outlives_the_driver(
             ask()
         local.reopen()
 
-    monkeypatch.setattr("evenflow.spark.driver.crash_point", kill)
-    limit = local.driver.upcoming()[0].queries["limit"]
-    mine = subscriptions(limit, {"subscription": "mine", "symbol": "a"})
-    yours = subscriptions(limit, {"subscription": "yours", "symbol": "b"})
-    asked(lambda: local.driver.ask(LATE))
+    monkeypatch.setattr("evenflow.spark.driver.committer.crash_point", kill)
+    limit = local.driver.next_registry_and_plan()[0].queries["limit"]
+    mine = subscription_rows(limit, {"subscription": "mine", "symbol": "a"})
+    yours = subscription_rows(limit, {"subscription": "yours", "symbol": "b"})
+    asked(lambda: local.driver.submit(LATE))
     asked(lambda: local.driver.subscribe("limit", pa.concat_tables([mine, yours]), begin=True))
     asked(lambda: local.driver.subscribe("limit", yours.select(["subscription"]), begin=False))
-    asked(lambda: local.driver.ask(Cancel("dear")))
+    asked(lambda: local.driver.submit(CancelQuery("dear")))
     with suppress(Killed):
         local.batch()
     local.reopen()
     if point == "driver.pulse":  # the border was not reached, all is still to be taken in
-        assert local.driver.restless()
+        assert local.driver.has_pending_work()
     monkeypatch.undo()
     local.batch()
-    registry = local.driver.ledger.registry(local.driver.head().registry)
+    registry = local.driver.ledger.registry(local.driver.head().registry_version)
     assert sorted(registry.queries) == ["late", "limit"]
     assert registry.version == 4, "something was taken in twice"
     local.batch(rows)
@@ -130,21 +130,21 @@ def test_what_was_asked_outlives_the_driver(
     assert local.results("late").total() == sum(row["qty"] > 3 for row in found)
     assert local.results("limit").total() == sum(row["symbol"] == "a" for row in found)
     assert {row[0] for row in local.results("limit")} == {"mine"}
-    assert local.driver.ledger.past("dear").uid == "dear@1"
+    assert local.driver.ledger.cancelled_query("dear").uid == "dear@1"
     assert local.store.list_names("asked") == []
 
 
 def test_an_ask_that_cannot_be_any_more_is_refused_by_the_next_run(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
-    gone = Submission("operator", "gone", "tests.spark.operators:Gone", over=("trades",))
-    local.driver._asks.write(gone)
+    gone = Submission("operator", "gone", "tests.spark.operators:Gone", streams=("trades",))
+    local.driver._log.append(gone)
     local.reopen()
     assert ["tests.spark.operators:Gone cannot be imported" in r for r in local.driver.refused] == [
         True
     ]
-    local.driver.ask(LATE)
+    local.driver.submit(LATE)
     local.batch()
-    assert sorted(local.driver.upcoming()[0].queries) == ["dear", "late"]
+    assert sorted(local.driver.next_registry_and_plan()[0].queries) == ["dear", "late"]
     local.reopen()
     assert not local.driver.refused
 
@@ -180,7 +180,7 @@ def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
 
 
 def test_a_crash_point_kills(tmp_path: Path) -> None:
-    code = f"from {crash.__name__} import crash_point as c; [c('here') for _ in range(3)]"
+    code = f"from {fault_points.__name__} import crash_point as c; [c('here') for _ in range(3)]"
     mark = tmp_path / "mark"
     environment = {**os.environ, "EVENFLOW_CRASH": "here:2", "EVENFLOW_CRASH_MARK": str(mark)}
     run = [sys.executable, "-c", code]

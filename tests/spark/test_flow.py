@@ -16,7 +16,7 @@ from tests.spark.operators import Counter, Total
 import evenflow
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.spark.opening import check_meta
+from evenflow.spark.driver.checkpoint import check_compatible
 from evenflow.storage.file_store import FileStore
 
 DEAR = "SELECT ts, symbol, price FROM trades WHERE price > 50"
@@ -123,7 +123,7 @@ def test_subscriptions_are_checked(play: Play) -> None:
 )
 def test_a_checkpoint_of_another_set_up_is_refused(found: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        check_meta(found, {"format": 1, "workers": 4, "engine": "e"}, "file:///x")
+        check_compatible(found, {"format": 1, "workers": 4, "engine": "e"}, "file:///x")
 
 
 def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:

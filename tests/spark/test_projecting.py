@@ -10,9 +10,16 @@ from tests.spark.harness import SECOND, Play, rows_of, stream, trades, write_bat
 from tests.spark.test_flow import until
 
 from evenflow.model import Plan
-from evenflow.spark.projecting import REST, covers, narrow, projected, projection, whole_rows
-from evenflow.spark.registry import Registry, StreamSpec
-from evenflow.spark.submission import Submission
+from evenflow.spark.driver.column_pruning import (
+    POISON_REST_COLUMN,
+    covers_columns,
+    needed_columns,
+    prune_columns,
+    restore_poison_rows,
+    select_needed,
+)
+from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol.registry import Registry, StreamSpec
 
 SCHEMA = trades(np.random.default_rng(0), 1).schema
 SOURCES = Registry(0, {"trades": StreamSpec(SCHEMA, "ts", 5 * SECOND)})
@@ -31,27 +38,27 @@ NEEDS = {
 @pytest.mark.parametrize(("sql", "columns"), NEEDS.items())
 def test_a_query_needs_what_it_names_and_the_time(sql: str, columns: tuple[str, ...]) -> None:
     registry, _ = Submission("query", "q", sql)(SOURCES, _plan())
-    assert registry.columns("trades") == columns
+    assert registry.needed_columns("trades") == columns
     again = Registry.from_record(registry.to_record())
-    assert again.columns("trades") == columns
+    assert again.needed_columns("trades") == columns
 
 
 def test_a_key_a_parameter_and_an_operator_count() -> None:
     keyed = Submission("query", "q", "SELECT price FROM trades", ("venue",))
     template = Submission("template", "t", "SELECT ts FROM trades WHERE symbol = :s")
-    operator = Submission("operator", "o", "tests.spark.operators:Counter", over=("trades",))
+    operator = Submission("operator", "o", "tests.spark.operators:Counter", streams=("trades",))
     found = [made(SOURCES, _plan())[0] for made in (keyed, template, operator)]
-    assert [registry.columns("trades") for registry in found] == [
+    assert [registry.needed_columns("trades") for registry in found] == [
         ("ts", "venue", "price"),
         ("ts", "symbol"),
         tuple(SCHEMA.names),
     ]
-    both = projection(found[:2], ["trades"])
+    both = needed_columns(found[:2], ["trades"])
     assert both == {"trades": ("ts", "symbol", "venue", "price")}
-    assert covers(both, projection(found[:1], ["trades"]))
-    assert not covers(both, projection(found, ["trades"]))
+    assert covers_columns(both, needed_columns(found[:1], ["trades"]))
+    assert not covers_columns(both, needed_columns(found, ["trades"]))
     with pytest.raises(RuntimeError, match="'qty'"):
-        narrow(pa.table({"ts": [1]}), SCHEMA, ["ts", "qty"])
+        select_needed(pa.table({"ts": [1]}), SCHEMA, ["ts", "qty"])
 
 
 def test_rows_set_aside_stay_whole_and_a_later_query_gets_more_columns(
@@ -61,8 +68,8 @@ def test_rows_set_aside_stay_whole_and_a_later_query_gets_more_columns(
     times = pa.array([None, *rows["ts"].to_pylist()[1:]], rows.schema.field("ts").type)
     rows = rows.set_column(0, "ts", times)
     write_batches(tmp_path / "trades", [rows])
-    source = projected(stream(spark, tmp_path, "trades"), ("ts", "price"), "ts")
-    assert source.columns == ["ts", "price", REST]
+    source = prune_columns(stream(spark, tmp_path, "trades"), ("ts", "price"), "ts")
+    assert source.columns == ["ts", "price", POISON_REST_COLUMN]
     flow = Play(spark, tmp_path, workers=2).flow()
     flow.query("dear", "SELECT ts, price FROM trades WHERE price > 50")
     run = flow.start(trigger="100 milliseconds")
@@ -84,7 +91,7 @@ def test_rows_set_aside_stay_whole_and_a_later_query_gets_more_columns(
 
 def test_whole_rows_need_no_rest_where_nothing_was_left_out() -> None:
     rows = trades(np.random.default_rng(1), 3)
-    assert whole_rows(rows, SCHEMA) == rows
+    assert restore_poison_rows(rows, SCHEMA) == rows
 
 
 def _plan() -> Plan:

@@ -5,7 +5,7 @@ import weakref
 
 from pyspark.sql import SparkSession
 
-from evenflow.spark import tasks
+from evenflow.spark.worker import spark_tasks
 
 
 class Thing:
@@ -21,13 +21,13 @@ def test_what_survived_is_skipped_by_the_collector_and_looked_through_now_and_th
     assert lost() is None
     lost = weakref.ref(garbage := Thing())
     try:
-        tasks.settle()
+        spark_tasks.freeze_heap()
         assert gc.get_freeze_count() > 0
         del garbage
         gc.collect()
         assert lost() is not None, "frozen before it became garbage"
-        for _ in range(tasks.LOOK_THROUGH):
-            tasks.settle()
+        for _ in range(spark_tasks.COLLECT_EVERY_TASKS):
+            spark_tasks.freeze_heap()
         assert lost() is None
         assert kept.itself is kept
     finally:
@@ -39,7 +39,7 @@ def test_python_processes_are_forks_of_one_that_has_loaded_what_they_need(
 ) -> None:
     name = "__import__('sys').modules['__main__'].__spec__.name"
     found = spark.sparkContext.parallelize([name], 1).map(eval).collect()
-    assert found == ["evenflow.spark.daemon"]
+    assert found == ["evenflow.spark.worker.daemon"]
 
 
 def test_forks_draw_different_random_numbers(spark: SparkSession) -> None:

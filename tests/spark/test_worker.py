@@ -18,15 +18,16 @@ from tests.spark.local import Local
 from tests.spark.operators import Counter
 
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.spark import border, programs, submission, worker
-from evenflow.spark.asks import Cancel
-from evenflow.spark.bundle import Bundle
-from evenflow.spark.ledger import Ledger
-from evenflow.spark.programs import compiled
-from evenflow.spark.registry import Hosted, StreamSpec
-from evenflow.spark.submission import Submission, subscriptions
+from evenflow.spark.driver import commit, submission
+from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.protocol.ledger import Ledger
+from evenflow.spark.protocol.registry import Hosted, StreamSpec
+from evenflow.spark.worker import sql_runtime, worker_batch
+from evenflow.spark.worker.sql_runtime import compile_definition
 from evenflow.sql import operator_path
 from evenflow.sql.tasks.query_task import QueryTask
+from evenflow.storage.bundle import Bundle
 from evenflow.storage.file_store import FileStore
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
@@ -122,9 +123,9 @@ def any_plan(chance: random.Random, workers: int) -> Plan:
 def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:
     """Host all submissions, the templates with their subscriptions."""
     local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
-    queries = local.driver.upcoming()[0].queries
-    wanted = ((name, subscriptions(queries[name], rows)) for name, rows in SUBSCRIBED.items())
-    local.driver.begin(wanted)
+    queries = local.driver.next_registry_and_plan()[0].queries
+    wanted = ((name, subscription_rows(queries[name], rows)) for name, rows in SUBSCRIBED.items())
+    local.driver.write_first_subscriptions(wanted)
     return local
 
 
@@ -134,7 +135,7 @@ def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) 
     local = hosting_all(folder, workers, chance)
     for at, rows in enumerate([*batches, last_row()]):
         if chance is not None and chance.random() < 0.6:
-            local.driver.ask_plan(any_plan(chance, workers))
+            local.driver.request_plan(any_plan(chance, workers))
         if at == 1:  # in the midst of moves: one takes the symbol of another worker, one ends
             local.subscribe("alarms", [{"subscription": "a5", "symbol": "b", "limit": 20.0}])
             local.driver.subscribe("above", pa.table({"subscription": ["60"]}), begin=False)
@@ -165,13 +166,13 @@ def test_a_moved_key_is_where_the_plan_says(tmp_path: Path) -> None:
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     for owner in (0, 1, 0):
         plan = Plan(2, {}, {"sums": RoutingTable.from_entries(hashes, [owner] * len(SYMBOLS))})
-        local.driver.ask_plan(plan)
+        local.driver.request_plan(plan)
         local.batch({"trades": rows})
         released = local.batch()
         assert all(target == owner for r in released for _, target, _ in r.handoffs)
         stepped = local.batch({"trades": rows})
-        assert {r.slot for r in stepped if r.queries} == {owner}
-        assert sum(s.rows_in for r in stepped for s in r.queries.values()) == len(rows)
+        assert {r.worker for r in stepped if r.query_stats} == {owner}
+        assert sum(s.rows_in for r in stepped for s in r.query_stats.values()) == len(rows)
 
 
 def test_a_stream_is_delivered_once_to_each_worker_that_needs_it(tmp_path: Path) -> None:
@@ -181,9 +182,9 @@ def test_a_stream_is_delivered_once_to_each_worker_that_needs_it(tmp_path: Path)
     ]
     local = Local(tmp_path, STREAMS, submissions, workers=3)
     reports = local.batch({"trades": trades(np.random.default_rng(1), 50)})
-    assert [bool(report.shipped) for report in reports] == [True, True, False]
-    assert reports[0].shipped == reports[1].shipped
-    assert [len(report.queries) for report in reports] == [2, 2, 0]
+    assert [bool(report.shipped_bytes) for report in reports] == [True, True, False]
+    assert reports[0].shipped_bytes == reports[1].shipped_bytes
+    assert [len(report.query_stats) for report in reports] == [2, 2, 0]
 
 
 def test_a_failing_query_is_quarantined_alone(tmp_path: Path) -> None:
@@ -212,19 +213,19 @@ def test_poison_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     local.batch({"trades": rows.set_column(0, "ts", times)})
     assert local.driver.head().poison == {"trades": 2}
     assert local.driver.head().watermarks["trades"] == BEGIN_US - 5 * SECOND
-    assert len(local.driver.committed("poison", "trades")) == 1
+    assert len(local.driver.result_parts("poison", "trades")) == 1
 
 
 def test_no_poison_row_is_lost_between_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenflow.spark.router._CHUNK_BYTES", 1)
+    monkeypatch.setattr("evenflow.spark.worker.router._CHUNK_BYTES", 1)
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
     rows = trades(np.random.default_rng(1), 2)
     bad = rows.set_column(0, "ts", pa.nulls(2, rows.schema.field("ts").type))
     local.batch({"trades": pa.concat_tables([bad, bad.slice(1)])})
     assert local.driver.head().poison == {"trades": 3}
-    ((_, _, length),) = local.driver.committed("poison", "trades")
+    ((_, _, length),) = local.driver.result_parts("poison", "trades")
     assert length > 0
 
 
@@ -233,10 +234,10 @@ def test_a_large_chunk_for_several_workers_is_written_once(tmp_path: Path) -> No
     local = Local(tmp_path, STREAMS, [SUBMISSIONS[0], other], workers=2)
     rows = trades(np.random.default_rng(1), 6000)
     reports = local.work(0, {"trades": rows})
-    assert reports[0].shipped == reports[1].shipped
+    assert reports[0].shipped_bytes == reports[1].shipped_bytes
     (file,) = local.store.list_names("chunks")
     size = local.store.read(f"chunks/{file}").size
-    assert reports[0].shipped == {"trades": size}
+    assert reports[0].shipped_bytes == {"trades": size}
     local.work(0, {"trades": rows}, attempt=1)
     assert local.store.list_names("chunks") == [file], "a second attempt writes the same file"
     local.batch({"trades": rows})
@@ -294,7 +295,7 @@ def test_a_state_that_stays_the_same_is_written_once_and_used_by_all_processes(
     limit = Submission("template", "limit", "SELECT ts FROM trades WHERE price > :limit", worker=0)
     alone = Submission("template", "alone", "SELECT ts FROM trades WHERE price > :limit", worker=1)
     local = Local(tmp_path, STREAMS, [sums, limit, alone], workers=2)
-    registry = local.driver.upcoming()[0]
+    registry = local.driver.next_registry_and_plan()[0]
     for name in ("limit", "alone"):
         local.subscribe(name, [{"subscription": "s", "limit": 10.0}])
     local.batch()
@@ -304,7 +305,7 @@ def test_a_state_that_stays_the_same_is_written_once_and_used_by_all_processes(
     for at in range(4):
         local.processes = [both[at % 2]]
         local.batch({"trades": trades(rng, 50)})
-        states.append(local.driver.head().states)
+        states.append(local.driver.head().state_refs)
         held = local.process().states
         uids = [registry.queries[name].uid for name in ("limit", "alone")]
         tasks.append([held[worker].tasks[uid].task for worker, uid in enumerate(uids)])
@@ -321,9 +322,11 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
     for at in range(200):
         if at % 4 == 0:
             tables = any_plan(chance, 2).tables
-            local.driver.ask_plan(Plan(2, {}, {name: tables[name] for name in ("sums", "pairs")}))
+            local.driver.request_plan(
+                Plan(2, {}, {name: tables[name] for name in ("sums", "pairs")})
+            )
         if at % 8 in (3, 7):
-            local.driver.ask(passing if at % 8 == 3 else Cancel("passing"))
+            local.driver.submit(passing if at % 8 == 3 else CancelQuery("passing"))
         rows = shifted(trades(rng, 5, span_s=1, late_s=1), 2 * at)
         reports = local.batch({"trades": rows})
         given += sum("sums@1" in report.results for report in reports)
@@ -336,7 +339,7 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
     assert max(used[10:]) <= 1.1 * max(used[:10])
     # The index of results is merged by blocks, and says what it said.
     assert len(local.store.list_names("results/index")) <= 200 // 64 + 200 % 64
-    assert len(local.driver.committed("results", "sums@1")) == given
+    assert len(local.driver.result_parts("results", "sums@1")) == given
     assert len(local.driver.ledger._plans) <= 6
 
 
@@ -350,7 +353,7 @@ def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
             *cut(np.random.default_rng(4), trades(np.random.default_rng(4), 60), 4),
             last_row(),
         ]:
-            local.driver.ask_plan(any_plan(chance, 2))
+            local.driver.request_plan(any_plan(chance, 2))
             local.batch({"trades": rows})
             local.reopen()
         local.rest()
@@ -387,9 +390,9 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:
     fixed = Submission("query", "fixed", "SELECT ts FROM trades", worker=1)
     local = Local(tmp_path, STREAMS, [*SUBMISSIONS[:2], fixed], workers=2)
-    registry, present = local.driver.upcoming()
+    registry, present = local.driver.next_registry_and_plan()
     with pytest.raises(ValueError, match=said):
-        border.complete(plan, present, registry)
+        commit.complete_plan(plan, present, registry)
 
 
 def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
@@ -400,14 +403,14 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
     class Death(BaseException):
         """As SIGKILL would, nothing of ours catches it."""
 
-    def deadly(batch: worker._Batch, query: Hosted, inbox: dict[str, pa.Table]) -> None:
+    def deadly(batch: worker_batch.WorkerBatch, query: Hosted, inbox: dict[str, pa.Table]) -> None:
         if query.name == "deadly":
             raise Death
         step(batch, query, inbox)
 
-    step = worker._Batch._step
+    step = worker_batch.WorkerBatch._step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker._Batch, "_step", deadly)
+        patch.setattr(worker_batch.WorkerBatch, "_step", deadly)
         for attempt in range(2):
             with pytest.raises(Death):
                 local.work(0, rows, attempt)
@@ -428,14 +431,14 @@ def test_a_process_killed_by_others_blames_nobody(tmp_path: Path) -> None:
 
 def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> None:
     path = operator_path(Counter)
-    counting = Submission("operator", "counts", path, ("symbol",), over=("trades",))
+    counting = Submission("operator", "counts", path, ("symbol",), streams=("trades",))
     local = Local(tmp_path, STREAMS, [counting], workers=3)
     rows = trades(np.random.default_rng(1), 60, span_s=1, late_s=1)
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     for owner in (0, 1, 2):
         local.batch({"trades": rows})
         table = RoutingTable.from_entries(hashes, [owner] * len(SYMBOLS))
-        local.driver.ask_plan(Plan(3, {}, {"counts": table}))
+        local.driver.request_plan(Plan(3, {}, {"counts": table}))
         local.rest()
     symbols = rows["symbol"].to_pylist()
     expected = {(s, symbols.count(s) * times) for s in SYMBOLS for times in (1, 2, 3)}
@@ -450,16 +453,16 @@ def test_an_ask_that_was_tried_is_compiled_once_and_anew_if_another_came_between
 
     def counted(form: str, name: str, *given: Any, **more: Any) -> Any:
         names.append(name)
-        return compiled(form, name, *given, **more)
+        return compile_definition(form, name, *given, **more)
 
     monkeypatch.setattr(submission, "compiled", counted)
     one, two = (replace(SUBMISSIONS[0], name=name) for name in ("one", "two"))
-    local.driver.with_ask(one)
-    assert "one" in local.driver.ask(one).queries
+    local.driver.preview(one)
+    assert "one" in local.driver.submit(one).queries
     assert names == ["one"]
-    local.driver.with_ask(two)
-    local.driver.ask(Cancel("one"))
-    assert local.driver.ask(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
+    local.driver.preview(two)
+    local.driver.submit(CancelQuery("one"))
+    assert local.driver.submit(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
     assert names == ["one", "two", "two"]
 
 
@@ -471,12 +474,16 @@ def test_the_watch_over_a_process_ends_before_what_is_no_querys(
     seen: dict[str, bool] = {}
 
     def begin(seconds: float, **_: Any) -> None:
-        assert seconds == programs.HARD_SECONDS
+        assert seconds == sql_runtime.HARD_LIMIT_SECONDS
         watched.append(True)
 
     monkeypatch.setattr(faulthandler, "dump_traceback_later", begin)
     monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: watched.append(False))
-    for owner, name in ((worker, "open_inbox"), (Bundle, "write"), (worker._Batch, "_step")):
+    for owner, name in (
+        (worker_batch, "open_inbox"),
+        (Bundle, "write"),
+        (worker_batch.WorkerBatch, "_step"),
+    ):
         really = getattr(owner, name)
 
         def noted(*given: Any, name: str = name, really: Any = really, **more: Any) -> Any:
@@ -505,17 +512,17 @@ def test_a_flow_goes_back_also_after_many_plans_without_moves(tmp_path: Path) ->
     local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "sums"], workers=2)
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     rows = trades(np.random.default_rng(1), 40)
-    local.driver.ask_plan(
+    local.driver.request_plan(
         Plan(2, {}, {"sums": RoutingTable.from_entries(hashes, [1] * len(hashes))})
     )
     for at in range(10):
         local.batch({"trades": shifted(rows, at)})
         name = f"more{at}"
-        local.driver.ask(Submission("query", name, "SELECT ts FROM trades", worker=0))
-    local.driver.ask_back()
+        local.driver.submit(Submission("query", name, "SELECT ts FROM trades", worker=0))
+    local.driver.request_rollback()
     for at in range(10, 13):
         local.batch({"trades": shifted(rows, at)})
-    table = local.driver.ledger.plan(local.driver.head().plan).tables["sums"]
+    table = local.driver.ledger.plan(local.driver.head().plan_number).tables["sums"]
     assert len(table) == 0
 
 
@@ -530,7 +537,7 @@ def test_what_a_task_kept_is_free_when_it_is_closed(tmp_path: Path) -> None:
     assert runs
     gc.disable()
     try:
-        state.drop(next(iter(state.tasks)))
+        state.drop_task(next(iter(state.tasks)))
         assert [run() for run in runs] == [None] * len(runs)
     finally:
         gc.enable()

@@ -37,14 +37,14 @@ class Wishes:
 
 def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
     """Run it on a Spark of its own, and return what came of it."""
+    from evenflow.spark.from_spec import spark_options
     from evenflow.spark.session import open_session
-    from evenflow.spark.specified import texts
 
     spec = checked.spec
     if wishes.fresh:
         forget(checked, checked.path(spec.checkpoint))
     say(f"{spec.name}: starting Spark on {spec.spark.master}")
-    spark = open_session(spec.spark.master, texts(spec.spark.config), spark_log(checked))
+    spark = open_session(spec.spark.master, spark_options(spec.spark.config), spark_log(checked))
     try:
         with interruptible() as ending:
             return play_on(spark, checked, wishes, ending)
@@ -56,11 +56,11 @@ def play_on(
     spark: Any, checked: Checked, wishes: Wishes, ending: threading.Event
 ) -> dict[str, Any]:
     """Run it on a Spark that is there, twice if it is to be compared."""
-    from evenflow.spark.shipping import ship
+    from evenflow.spark.ship_modules import ship_modules
 
     spec = checked.spec
     checkpoint = checked.path(spec.checkpoint)
-    ship(checked, spark)
+    ship_modules(checked, spark)
     first = _play(checked, spark, checkpoint, wishes, ending, balanced=True)
     if spec.compare is None or ending.is_set() or first["failure"]:
         return first
@@ -86,26 +86,26 @@ def _play(
     balanced: bool,
 ) -> dict[str, Any]:
     """Run it once; the run that is only there to compare with has no balancing, sinks or page."""
-    from evenflow.spark.delivery import Delivery, targets_of
-    from evenflow.spark.progress import Progresses
-    from evenflow.spark.specified import declare
+    from evenflow.spark.driver.progress import ProgressListener
+    from evenflow.spark.driver.sinks import SinkDelivery, sink_targets
+    from evenflow.spark.from_spec import flow_from_spec
 
     spec = checked.spec
-    flow = declare(checked, spark, checkpoint)
+    flow = flow_from_spec(checked, spark, checkpoint)
     tally = Tally(spec.workers)
     bounded = spec.available_now or spec.compare is not None
     balancing = checked.balancing if balanced else None
     with ExitStack() as stack:
-        progress = stack.enter_context(Progresses(spark, checkpoint))
+        progress = stack.enter_context(ProgressListener(spark, checkpoint))
         run = flow.start(spec.trigger, available_now=bounded, balancing=balancing)
         stack.callback(run.stop)
         console = sys.stderr if wishes.json else sys.stdout
-        delivery = Delivery(run, targets_of(checked) if balanced else (), console).start()
+        delivery = SinkDelivery(run, sink_targets(checked) if balanced else (), console).start()
         stack.callback(delivery.finish)
         page = stack.enter_context(_served(run, wishes.port if balanced else None))
 
         def look() -> Tally:
-            tally.saw(progress.seen, run.batches)
+            tally.saw(progress.batches, run.batches)
             tally.judged(run.snapshots, run.decisions)
             return tally
 
@@ -113,7 +113,7 @@ def _play(
         with view_of(name, page, look) as show:
             failure = _watch(run, show, ending, wishes.seconds)
         delivery.finish()
-        _settle(run, progress.seen)
+        _settle(run, progress.batches)
         look()
         return summary_of(checked, run, tally, delivery, failure, interrupted=ending.is_set())
 
@@ -185,7 +185,7 @@ def interruptible() -> Iterator[threading.Event]:
 
 def forget(checked: Checked, checkpoint: str) -> None:
     """Delete a local checkpoint and the batches that file sinks hold of it."""
-    from evenflow.spark.delivery import BATCH, targets_of
+    from evenflow.spark.driver.sinks import BATCH_COLUMN, sink_targets
 
     place = Path(checkpoint.removeprefix("file://"))
     if not place.is_absolute():
@@ -195,6 +195,6 @@ def forget(checked: Checked, checkpoint: str) -> None:
     if place.is_dir() and any(place.iterdir()) and not (place / "meta").is_file():
         raise InputError(f"--fresh: {place} is no checkpoint of ours; delete it yourself")
     shutil.rmtree(place, ignore_errors=True)
-    for target in targets_of(checked):
-        for folder in Path(target.path or "/nonexistent").glob(f"{BATCH}=*"):
+    for target in sink_targets(checked):
+        for folder in Path(target.path or "/nonexistent").glob(f"{BATCH_COLUMN}=*"):
             shutil.rmtree(folder)

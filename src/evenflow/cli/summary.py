@@ -11,7 +11,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from evenflow.cli.tally import Tally
     from evenflow.spark import Run
-    from evenflow.spark.delivery import Delivery
+    from evenflow.spark.driver.sinks import SinkDelivery
     from evenflow.spec import Checked
 
 OK, FLAWED, FAILED, INTERRUPTED = 0, 1, 5, 130
@@ -21,7 +21,7 @@ def summary_of(
     checked: "Checked",
     run: "Run",
     tally: "Tally",
-    delivery: "Delivery",
+    delivery: "SinkDelivery",
     failure: str | None,
     *,
     interrupted: bool,
@@ -45,7 +45,7 @@ def summary_of(
         "late": dict(run.late),
         "quarantined": quarantined,
         "sink_errors": dict(delivery.errors),
-        "where": {t.query: t.path or t.said.format for t in delivery.targets},
+        "where": {t.query: t.path or t.spec.format for t in delivery.targets},
         "checkpoint": run.checkpoint.uri,
     }
 

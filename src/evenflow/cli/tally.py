@@ -10,8 +10,8 @@ from evenflow.model import Decision, Snapshot, round_robin_bytes, total_shipped_
 
 if TYPE_CHECKING:
     from evenflow.model.arrays import Floats
-    from evenflow.spark.batch import Batch
-    from evenflow.spark.progress import Progress
+    from evenflow.spark.driver.completed_batch import CompletedBatch
+    from evenflow.spark.driver.progress import BatchProgress
 
 
 COLD = 5  # batches in which processes start and planners compile
@@ -40,7 +40,9 @@ class Tally:
     verdicts: dict[str, str] = field(default_factory=dict)
     last: Decision | None = None
 
-    def saw(self, progress: "Mapping[int, Progress]", batches: "Iterable[Batch]") -> None:
+    def saw(
+        self, progress: "Mapping[int, BatchProgress]", batches: "Iterable[CompletedBatch]"
+    ) -> None:
         """Take in what Spark and the workers tell of batches that are new."""
         for number, seen in list(progress.items()):
             self.rows[number], self.seconds[number] = seen.rows, seen.seconds
@@ -48,10 +50,10 @@ class Tally:
             if batch.number not in self.cpu:
                 self._reported(batch)
 
-    def _reported(self, batch: "Batch") -> None:
+    def _reported(self, batch: "CompletedBatch") -> None:
         cpu = np.zeros(self.workers)
         for report in batch.reports:
-            cpu[report.slot] = sum(stats.cpu_seconds for stats in report.queries.values())
+            cpu[report.worker] = sum(stats.cpu_seconds for stats in report.query_stats.values())
             for uid, (_, rows) in report.results.items():
                 name = uid.rpartition("@")[0]
                 self.results[name] = self.results.get(name, 0) + rows

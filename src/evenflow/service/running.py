@@ -11,7 +11,7 @@ from evenflow.model.snapshot import Snapshot
 
 
 class Query(Protocol):
-    """A hosted query, as `evenflow.spark.registry.Hosted` describes it."""
+    """A hosted query, as `evenflow.spark.protocol.registry.Hosted` describes it."""
 
     @property
     def name(self) -> str: ...

@@ -11,25 +11,25 @@ from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.planning.controller import Balancing
-from evenflow.spark import declaring
-from evenflow.spark.balancer import Balancer
-from evenflow.spark.batch import Controller
-from evenflow.spark.bundle import Bundle, pack
-from evenflow.spark.driver import Driver
-from evenflow.spark.measuring import Measuring
-from evenflow.spark.programs import SqlRuntime, engine_version
-from evenflow.spark.registry import Hosted, Registry, StreamSpec, TableSpec, listed
+from evenflow.spark import query_api
+from evenflow.spark.arrow import arrow_rows, arrow_schema
+from evenflow.spark.driver.balancer import Balancer
+from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.completed_batch import Controller
+from evenflow.spark.driver.submission import Submission, check_name_free
+from evenflow.spark.protocol.measure_options import MeasureOptions
+from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec, join_names
 from evenflow.spark.run import Run
-from evenflow.spark.submission import Submission, check_free
-from evenflow.spark.values import arrow_rows, arrow_schema
-from evenflow.spark.worker import Runtime
+from evenflow.spark.worker.sql_runtime import SqlRuntime, engine_version
+from evenflow.spark.worker.worker_batch import TaskRuntime
+from evenflow.storage.bundle import Bundle, pack
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Flow(declaring.Declares):
+class Flow(query_api.QueryMethods):
     """Streams, reference tables and queries that share `workers` workers on one Spark.
 
     ```python
@@ -42,7 +42,7 @@ class Flow(declaring.Declares):
     ```
     """
 
-    runtime: Callable[[], Runtime] = SqlRuntime
+    runtime: Callable[[], TaskRuntime] = SqlRuntime
 
     def __init__(
         self, spark: "SparkSession", *, workers: int, checkpoint: str, active: int | None = None
@@ -69,12 +69,12 @@ class Flow(declaring.Declares):
         """Name a streaming DataFrame; rows may come `watermark` late by their `time` column."""
         if not frame.isStreaming:
             raise InputError(f"source {name!r} is a static DataFrame; use table() for it")
-        check_free(name, "source", self._registry)
+        check_name_free(name, "source", self._registry)
         schema = arrow_schema(frame, f"source {name!r}")
         if time not in schema.names or not pa.types.is_timestamp(schema.field(time).type):
             raise InputError(
                 f"source {name!r} needs a TIMESTAMP column as its time, got {time!r}; "
-                f"its columns are {listed(schema.names)}"
+                f"its columns are {join_names(schema.names)}"
             )
         spec = StreamSpec(schema, time, duration_us(watermark, "watermark"))
         self._sources[name] = frame
@@ -84,7 +84,7 @@ class Flow(declaring.Declares):
         """Name a static DataFrame that queries may join; its rows are those of now."""
         if frame.isStreaming:
             raise InputError(f"table {name!r} is a streaming DataFrame; use source() for it")
-        check_free(name, "table", self._registry)
+        check_name_free(name, "table", self._registry)
         rows = arrow_rows(frame, arrow_schema(frame, f"table {name!r}"))
         packed = pack(rows)
         bundle = Bundle(f"tables/{name}-{hashlib.sha256(packed).hexdigest()[:16]}")
@@ -92,12 +92,12 @@ class Flow(declaring.Declares):
         bundle.write(self._store)
         self._registry = replace(self._registry, tables={**self._registry.tables, name: spec})
 
-    query = declaring.query
-    template = declaring.template
-    operator = declaring.operator
-    subscribe = declaring.subscribe
+    query = query_api.query
+    template = query_api.template
+    operator = query_api.operator
+    subscribe = query_api.subscribe
 
-    def _declared(self) -> Mapping[str, Hosted]:
+    def _declared_queries(self) -> Mapping[str, Hosted]:
         return self.queries
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
@@ -124,16 +124,18 @@ class Flow(declaring.Declares):
         queries are kept even; without it they stay where they are put. A `controller` of your own
         sees every batch at its border and may return a plan to follow. `measure` is whether keyed
         queries are measured key by key. `emulated_cost` is for experiments only: seconds that
-        every row takes each query besides its real work (see `Measuring`).
+        every row takes each query besides its real work (see `MeasureOptions`).
         """
         duration_us(trigger, "trigger")
-        measuring = Measuring(measure, emulated_cost)
+        measuring = MeasureOptions(measure, emulated_cost)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         balancer = Balancer(balancing or Balancing.off(), controller)
-        driver = Driver(self._store, self._plan.workers, balancer, balancer.arrive, balancer.record)
+        driver = Committer(
+            self._store, self._plan.workers, balancer, balancer.place_arrivals, balancer.record
+        )
         try:
-            self._open(driver)
+            self._open_checkpoint(driver)
             balancer.open(self._store, driver.head().batch)
             run = Run(self._spark, driver, balancer, self._sources, self.runtime, measuring)
             run.begin(None if available_now else trigger)
@@ -142,17 +144,17 @@ class Flow(declaring.Declares):
             raise
         return run
 
-    def _open(self, driver: Driver) -> None:
+    def _open_checkpoint(self, driver: Committer) -> None:
         if driver.open(self._registry, self._plan, engine_version()):
-            driver.begin(self._subscriptions)
+            driver.write_first_subscriptions(self._subscriptions)
             return
-        self._continue(driver)
+        self._resume(driver)
         for name, rows in self._subscriptions:
             driver.subscribe(name, rows, begin=True)
 
-    def _continue(self, driver: Driver) -> None:
+    def _resume(self, driver: Committer) -> None:
         """Match what is declared with what the checkpoint hosts; ask for what is new."""
-        hosted, _ = driver.upcoming()
+        hosted, _ = driver.next_registry_and_plan()
         for name, spec in hosted.streams.items():
             if not spec.derived and self._registry.streams.get(name) != spec:
                 raise InputError(
@@ -162,14 +164,14 @@ class Flow(declaring.Declares):
         added = self._sources.keys() - hosted.streams.keys()
         if added:
             raise InputError(
-                f"source {listed(added)} is not in the checkpoint, and Spark cannot add a source "
+                f"source {join_names(added)} is not in the checkpoint, and Spark cannot add a source "
                 "to a running stream; start with a new checkpoint"
             )
         for submission in self._submissions:
             before = hosted.queries.get(submission.name)
             if before is None:
-                driver.ask(submission)
-            elif not submission.same_as(before):
+                driver.submit(submission)
+            elif not submission.is_same_definition(before):
                 raise InputError(
                     f"query {submission.name!r} runs in the checkpoint with other words: "
                     f"{before.text!r}; cancel it first, or use another name"

@@ -12,7 +12,7 @@ from evenflow.errors import SetupError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SETTINGS = {
+_SESSION_SETTINGS = {
     "spark.app.name": "evenflow",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,11 +27,11 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
-_LOCAL = {
+_LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # Python processes are forks of one that has loaded what they need: seconds less for each.
-    "spark.python.daemon.module": "evenflow.spark.daemon",
+    "spark.python.daemon.module": "evenflow.spark.worker.daemon",
 }
 
 
@@ -53,7 +53,7 @@ def open_session(
     for name, value in {**settings_for(master), **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
-        with _printing_to(log):
+        with _redirect_output(log):
             return builder.getOrCreate()
     except Exception as error:  # py4j passes on whatever the JVM throws
         where = f"; more in {log}" if log else ""
@@ -67,15 +67,15 @@ def settings_for(master: str) -> dict[str, str]:
     """Return the settings with which a session is opened.
 
     >>> settings_for("local[2]")["spark.python.daemon.module"]
-    'evenflow.spark.daemon'
+    'evenflow.spark.worker.daemon'
     >>> "spark.python.daemon.module" in settings_for("spark://host:7077")
     False
     """
-    return {**_SETTINGS, **(_LOCAL if master.startswith("local") else {})}
+    return {**_SESSION_SETTINGS, **(_LOCAL_SETTINGS if master.startswith("local") else {})}
 
 
 @contextmanager
-def _printing_to(log: Path | None) -> Iterator[None]:
+def _redirect_output(log: Path | None) -> Iterator[None]:
     """Give children that are started meanwhile a file instead of our stdout and stderr."""
     if log is None:
         yield

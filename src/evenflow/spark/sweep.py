@@ -22,7 +22,7 @@ from evenflow.experiments import EXPERIMENTS
 from evenflow.experiments.experiment import Experiment, Outcome, measure
 from evenflow.spark.playing import playable, roomy
 from evenflow.spark.session import open_session
-from evenflow.spark.tasks import settle
+from evenflow.spark.worker.spark_tasks import freeze_heap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ class Measure:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Measure the points of one partition, one by one."""
-        settle()
+        freeze_heap()
         for batch in batches:
             for row in batch.to_pylist():
                 outcome = measure(self.find(row["experiment"]), row["point"])

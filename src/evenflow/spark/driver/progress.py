@@ -1,0 +1,67 @@
+"""What Spark says of each batch: rows read from the sources, and how long it took."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from evenflow.storage.file_store import FileStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def streaming_query_name(store: FileStore) -> str:
+    """Return the name that Spark shows for the query of a checkpoint."""
+    return f"evenflow {store.uri}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One batch as Spark saw it."""
+
+    batch: int
+    rows: int
+    seconds: float
+
+
+class ProgressListener(StreamingQueryListener):
+    """Collects the progress of one checkpoint's batches in `batches`, by their number."""
+
+    def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
+        self.batches: dict[int, BatchProgress] = {}
+        store = FileStore(checkpoint)
+        self._streams, self._name, self._root = (
+            spark.streams,
+            streaming_query_name(store),
+            store.local_root or store.uri,
+        )
+
+    def __enter__(self) -> "ProgressListener":
+        self._streams.addListener(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._streams.removeListener(self)
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Ignore it."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Keep rows and time; the pulse that makes Spark run a batch is no source of rows."""
+        progress = event.progress
+        if progress.name != self._name:
+            return  # another query of this session
+        rows = sum(
+            int(source.numInputRows)
+            for source in progress.sources
+            if f"{self._root}/pulse" not in source.description
+        )
+        seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
+        self.batches[int(progress.batchId)] = BatchProgress(int(progress.batchId), rows, seconds)

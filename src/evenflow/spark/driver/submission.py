@@ -1,0 +1,155 @@
+"""A query on its way into the registry: checked, compiled, placed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from evenflow.durations import check_name
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.spark.driver import commit
+from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec, join_names
+from evenflow.spark.worker.sql_runtime import CompiledQuery, compile_definition, sql_catalog
+
+ColumnNames = str | list[str] | tuple[str, ...]
+KeyArgument = ColumnNames | Mapping[str, ColumnNames]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A query as a user asks for it; called with a registry and a plan it returns the next ones.
+
+    `form` is query, template or operator; `text` is SQL or where the operator's class is.
+    """
+
+    form: str
+    name: str
+    text: str
+    key: KeySpec | None = None
+    publish: bool = False
+    worker: int | None = None
+    streams: tuple[str, ...] = ()
+
+    def __call__(self, registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
+        """Add the query, or refuse it."""
+        check_name_free(self.name, self.form, registry)
+        if self.worker is not None and self.key is not None:
+            raise InputError(f"{self.name!r} is keyed and runs on all workers; leave worker out")
+        if self.worker is not None and not 0 <= self.worker < plan.workers:
+            raise InputError(
+                f"{self.name!r} is to run on worker {self.worker}; there are 0..{plan.workers - 1}"
+            )
+        catalog = sql_catalog(registry)
+        program = compile_definition(
+            self.form, self.name, self.text, catalog, key=self.key, over=self.streams
+        )
+        query = self._hosted_query(program, registry)
+        stream = self._published_stream(program) if self.publish else None
+        return registry.with_query(query, stream), commit.plan_with_query(plan, query, self.worker)
+
+    def is_same_definition(self, query: Hosted) -> bool:
+        """Tell whether a hosted query was asked for with the same words."""
+        mine = (self.form, self.text, self.key, self.publish, self.streams or query.streams)
+        return mine == (query.form, query.text, query.key, query.publish, query.streams)
+
+    def _hosted_query(self, program: CompiledQuery, registry: Registry) -> Hosted:
+        return Hosted(
+            name=self.name,
+            uid=f"{self.name}@{registry.version + 1}",
+            form=self.form,
+            text=self.text,
+            kind=program.kind,
+            streams=program.streams,
+            schema=program.schema,
+            key=self.key,
+            key_columns=program.key if self.key is not None else None,
+            inferred=program.key,
+            publish=self.publish,
+            pin=self.worker,
+            parameters=program.parameters,
+            subscription_key=program.subscription_key if self.key is not None else None,
+            columns_read=program.reads,
+        )
+
+    def _published_stream(self, program: CompiledQuery) -> StreamSpec:
+        if program.time is None:
+            raise InputError(
+                f"{self.name!r} cannot be published: its result has no event-time column; "
+                "select the time of a stream, or the window's start or end"
+            )
+        return StreamSpec(program.schema, program.time, program.lag_us, derived=True)
+
+
+def key_spec(key: KeyArgument | None) -> KeySpec | None:
+    """Return a key as tuples of columns: one for all streams, or one for each by name."""
+    if key is None:
+        return None
+    if isinstance(key, Mapping):
+        return {stream: _column_tuple(names) for stream, names in sorted(key.items())}
+    return _column_tuple(key)
+
+
+def _column_tuple(names: ColumnNames) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if not found:
+        raise InputError("a key needs at least one column, got none")
+    return found
+
+
+def check_name_free(name: str, what: str, registry: Registry) -> None:
+    """Refuse a name that cannot be used or is taken."""
+    check_name(name, what)
+    taken = {known.lower() for known in (*registry.streams, *registry.tables, *registry.queries)}
+    if name.lower() in taken:
+        raise InputError(f"{name!r} is taken; there are {join_names(taken)}")
+
+
+def subscription_rows(query: Hosted, rows: Any) -> pa.Table:
+    """Bring a mapping, a list of mappings, an Arrow table or a DataFrame to a template's rows.
+
+    Each row has the column `subscription` and one for each parameter.
+    """
+    schema = _parameter_schema(query)
+    if isinstance(rows, Mapping):
+        rows = [rows]
+    if isinstance(rows, list):
+        table = _table_from_list(rows, schema)
+    else:
+        table = rows if isinstance(rows, pa.Table) else rows.toArrow()
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise InputError(
+            f"a subscription of {query.name!r} needs {join_names(schema.names)}; "
+            f"{join_names(missing)} is missing"
+        )
+    try:
+        table = table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"a subscription of {query.name!r} has a wrong type: {error}") from None
+    names = table.column("subscription")
+    if names.null_count:
+        raise InputError(f"a subscription of {query.name!r} has no name; give each one")
+    if len(names.unique()) != len(names):
+        raise InputError(f"two subscriptions of {query.name!r} have one name; rename one")
+    return table.combine_chunks()
+
+
+def _parameter_schema(query: Hosted) -> pa.Schema:
+    if query.parameters is None:
+        raise InputError(f"{query.name!r} is no template, so it has no subscriptions")
+    return query.parameters
+
+
+def _table_from_list(rows: list[Any], schema: pa.Schema) -> pa.Table:
+    for row in rows:
+        missing = [name for name in schema.names if name not in row]
+        if missing:
+            raise InputError(
+                f"the subscription {dict(row)} lacks {join_names(missing)}; give {join_names(schema.names)}"
+            )
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"a subscription has a wrong type: {error}") from None

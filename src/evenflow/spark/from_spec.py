@@ -1,0 +1,116 @@
+"""From a checked specification to a flow: frames for its sources and tables, queries in order."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from evenflow.errors import InputError
+from evenflow.spark.arrow import arrow_schema
+from evenflow.spark.flow import Flow
+from evenflow.spec import Checked, files
+from evenflow.spec.models import Read, Table
+from evenflow.spec.replay import written
+from evenflow.sql import import_operator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# These know their columns and take no schema.
+_FORMATS_WITH_OWN_COLUMNS = ("kafka", "rate", "rate-micro-batch", "socket")
+
+
+def flow_from_spec(checked: Checked, spark: "SparkSession", checkpoint: str) -> Flow:
+    """Return a flow with everything that the specification names."""
+    spec = checked.spec
+    flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint)
+    for name, source in spec.sources.items():
+        frame = _conform(checked, name, _source_frame(checked, spark, name, source))
+        flow.source(name, frame, time=source.time, watermark=source.watermark)
+    for name, table in spec.tables.items():
+        flow.table(name, _conform(checked, name, _table_frame(checked, spark, name, table)))
+    for name in checked.order:
+        _declare_query(flow, checked, name)
+    for name, rows in checked.subscriptions.items():
+        if len(rows):
+            flow.subscribe(name, rows)
+    return flow
+
+
+def data_folder(checked: Checked) -> Path:
+    """Return where bundled data is written: beside the checkpoint if that is local."""
+    place = Path(checked.path(checked.spec.checkpoint).removeprefix("file://"))
+    return place.parent / f"{place.name}-data" if place.is_absolute() else Path("evenflow-data")
+
+
+def _declare_query(flow: Flow, checked: Checked, name: str) -> None:
+    spec = checked.spec
+    if name in spec.queries:
+        q = spec.queries[name]
+        flow.query(name, q.sql, key=q.key, publish=q.publish, worker=q.worker)
+    elif name in spec.templates:
+        t = spec.templates[name]
+        flow.template(name, t.sql, key=t.key, publish=t.publish, worker=t.worker)
+    else:
+        o = spec.operators[name]
+        flow.operator(
+            name, import_operator(o.path), o.streams, key=o.key, publish=o.publish, worker=o.worker
+        )
+
+
+def _source_frame(checked: Checked, spark: "SparkSession", name: str, read: Read) -> "DataFrame":
+    if read.dataset is not None:
+        folder = _dataset_folder(checked, name, read)
+        reader = spark.readStream.schema(from_arrow_schema(checked.schemas[name]))
+        return reader.option("maxFilesPerTrigger", 1).parquet(folder)
+    return _load(checked, spark.readStream, name, read)
+
+
+def _table_frame(checked: Checked, spark: "SparkSession", name: str, table: Table) -> "DataFrame":
+    if table.rows is not None:
+        return spark.createDataFrame(files.table_of(table.rows, checked.schemas[name]))
+    if table.dataset is not None:
+        return spark.read.parquet(_dataset_folder(checked, name, table))
+    return _load(checked, spark.read, name, table)
+
+
+def _dataset_folder(checked: Checked, name: str, read: Read) -> str:
+    model = checked.spec.datasets[str(read.dataset)]
+    return str(written(model, read.part or name, data_folder(checked)))
+
+
+def _load(checked: Checked, reader: Any, name: str, read: Read) -> "DataFrame":
+    reader = reader.format(read.format).options(**spark_options(read.options))
+    if not read.select and read.format not in _FORMATS_WITH_OWN_COLUMNS:
+        reader = reader.schema(from_arrow_schema(checked.schemas[name]))
+    try:
+        frame: DataFrame = reader.load(None if read.path is None else checked.path(read.path))
+        return frame.selectExpr(*read.select) if read.select else frame
+    except PySparkException as error:
+        raise InputError(f"{name!r} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _conform(checked: Checked, name: str, frame: "DataFrame") -> "DataFrame":
+    """Return a frame with the declared columns; refuse one that has others."""
+    wanted = from_arrow_schema(checked.schemas[name])
+    try:
+        return frame.to(wanted)
+    except PySparkException:
+        found = ", ".join(f"{f.name} {f.type}" for f in arrow_schema(frame, f"{name!r}"))
+        raise InputError(
+            f"{name!r} has not the columns that its schema says: it has {found}"
+        ) from None
+
+
+def spark_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Write options as Spark reads them.
+
+    >>> spark_options({"header": True, "maxFilesPerTrigger": 1})
+    {'header': 'true', 'maxFilesPerTrigger': '1'}
+    """
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }

@@ -1,0 +1,126 @@
+"""Where committed results stand: one small index a batch, merged block by block as it grows.
+
+The index of a batch is written before the batch is committed, so only those below the ledger's
+head count. Blocks are aligned and wholly committed; a merged file takes the place of its parts, and
+where a crash left both, the longer one counts.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from evenflow.spark.protocol.report import Report
+from evenflow.storage.file_store import FileStore
+
+INDEX_FOLDER = "results/index"
+MERGE_BLOCKS = (64, 64 * 64)
+
+IndexRecord = dict[
+    str, dict[str, list[Any]]
+]  # results or poison -> name -> file, offset, length, rows
+
+
+def batch_of_file(file: str) -> int:
+    """Return the batch whose results a file holds.
+
+    >>> batch_of_file("results/data/000000000012-3-0-abc")
+    12
+    """
+    return int(file.rpartition("/")[2][:12])
+
+
+class IndexSpan(NamedTuple):
+    """An index file: the batches it covers, from first to last."""
+
+    first: int
+    last: int
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+        only = f"{INDEX_FOLDER}/{self.first:012d}"
+        return only if self.first == self.last else f"{only}-{self.last:012d}"
+
+
+class ResultsIndex:
+    """The index of results and of poison rows."""
+
+    def __init__(self, store: FileStore) -> None:
+        self.store = store
+
+    def write(self, batch: int, reports: Iterable[Report]) -> None:
+        """Write the index of one batch, if there is anything in it."""
+        index = _empty_index()
+        for report in reports:
+            for kind, parts in (("results", report.results), ("poison", report.poison)):
+                for name, (part, rows) in parts.items():
+                    index[kind].setdefault(name, []).append([*part, rows])
+        if index["results"] or index["poison"]:
+            self.store.write_record(IndexSpan(batch, batch).file, index)
+
+    def part_locations(
+        self, head: int, kind: str, name: str, first: int = 0
+    ) -> list[tuple[str, int, int]]:
+        """Return where the results of a query stand (or the poison rows of a stream).
+
+        Those of the batches from `first` on.
+        """
+        return [
+            (file, offset, length)
+            for index in self._read_indexes(first, head)
+            for file, offset, length, _ in index[kind].get(name, ())
+            if batch_of_file(file) >= first
+        ]
+
+    def referenced_files(self, first: int, end: int) -> set[str]:
+        """Return the files that the batches from first to before end name."""
+        indexes = [kind for index in self._read_indexes(first, end) for kind in index.values()]
+        return {ref[0] for kind in indexes for refs in kind.values() for ref in refs}
+
+    def merge(self, head: int) -> None:
+        """Merge the indexes of every block that is wholly committed."""
+        for size in MERGE_BLOCKS:
+            blocks: dict[int, list[IndexSpan]] = {}
+            for span in self.spans():
+                if span.last // size == span.first // size:
+                    blocks.setdefault(span.first // size, []).append(span)
+            for at, spans in blocks.items():
+                if len(spans) > 1 and (at + 1) * size <= head:
+                    self._merge_block(IndexSpan(at * size, (at + 1) * size - 1), spans)
+
+    def spans(self) -> list[IndexSpan]:
+        """Return the index files in order, without those that a longer one replaces."""
+        kept: list[IndexSpan] = []
+        for span in sorted(self._all_spans(), key=lambda s: (s.first, -s.last)):
+            if not kept or span.last > kept[-1].last:
+                kept.append(span)
+        return kept
+
+    def _merge_block(self, block: IndexSpan, spans: list[IndexSpan]) -> None:
+        merged = _empty_index()
+        for span in spans:
+            for kind, names in self.store.read_record(span.file).items():
+                for name, parts in names.items():
+                    merged[kind].setdefault(name, []).extend(parts)
+        self.store.write_record(block.file, merged)
+        self.store.delete(
+            span.file
+            for span in self._all_spans()
+            if span != block and block.first <= span.first and span.last <= block.last
+        )
+
+    def _all_spans(self) -> list[IndexSpan]:
+        return [
+            IndexSpan(int(name[:12]), int(name[-12:]))
+            for name in self.store.list_names(INDEX_FOLDER)
+        ]
+
+    def _read_indexes(self, first: int, end: int) -> list[IndexRecord]:
+        spans = [s for s in self.spans() if s.last >= first and s.first < end]
+        try:
+            return [self.store.read_record(span.file) for span in spans]
+        except FileNotFoundError:  # merged meanwhile
+            return self._read_indexes(first, end)
+
+
+def _empty_index() -> IndexRecord:
+    return {"results": {}, "poison": {}}

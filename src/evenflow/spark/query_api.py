@@ -1,0 +1,95 @@
+"""Ways to declare a query, the same before a run and while it runs.
+
+`Flow` and `Run` take these functions as their methods; each says only what becomes of what is
+declared. On a run it takes effect at a batch border and survives the driver.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from evenflow.errors import InputError
+from evenflow.spark.driver.submission import KeyArgument, Submission, key_spec, subscription_rows
+from evenflow.spark.protocol.registry import Hosted, join_names
+from evenflow.sql import Operator, operator_path
+
+
+class QueryMethods(ABC):
+    """What queries and subscriptions can be declared on."""
+
+    @abstractmethod
+    def _submit(self, submission: Submission) -> Hosted:
+        """Host a query, or refuse it."""
+
+    @abstractmethod
+    def _subscribe(self, name: str, rows: pa.Table) -> None:
+        """Begin subscriptions of a template."""
+
+    @abstractmethod
+    def _declared_queries(self) -> Mapping[str, Hosted]:
+        """Return the queries that are hosted or will be."""
+
+
+def query(
+    self: QueryMethods,
+    name: str,
+    sql: str,
+    *,
+    key: KeyArgument | None = None,
+    publish: bool = False,
+    worker: int | None = None,
+) -> Hosted:
+    """Host a continuous query: on one worker, or with `key` over all of them.
+
+    `publish` makes its results a stream for later queries, `worker` pins it. What cannot run
+    continuously is refused here, with what to write instead.
+    """
+    return self._submit(Submission("query", name, sql, key_spec(key), publish, worker))
+
+
+def template(
+    self: QueryMethods,
+    name: str,
+    sql: str,
+    *,
+    key: KeyArgument | None = None,
+    publish: bool = False,
+    worker: int | None = None,
+) -> Hosted:
+    """Host one SQL text with parameters such as :symbol, for very many subscriptions."""
+    return self._submit(Submission("template", name, sql, key_spec(key), publish, worker))
+
+
+def operator(
+    self: QueryMethods,
+    name: str,
+    operator: type[Operator],
+    streams: str | Sequence[str],
+    *,
+    key: KeyArgument | None = None,
+    publish: bool = False,
+    worker: int | None = None,
+) -> Hosted:
+    """Host a Python class over Arrow tables, for what SQL cannot say."""
+    over = (streams,) if isinstance(streams, str) else tuple(streams)
+    path = operator_path(operator)
+    return self._submit(Submission("operator", name, path, key_spec(key), publish, worker, over))
+
+
+def subscribe(self: QueryMethods, name: str, rows: Any) -> None:
+    """Subscribe to a template with a mapping, a list or a DataFrame of rows.
+
+    A row has the column `subscription`, its name, and one for each parameter. A name that is known
+    takes the new parameters.
+    """
+    self._subscribe(name, subscription_rows(find_template(self, name), rows))
+
+
+def find_template(self: QueryMethods, name: str) -> Hosted:
+    """Return a template by name, or say which there are."""
+    known = self._declared_queries()
+    if name not in known:
+        raise InputError(f"there is no template {name!r}; there are {join_names(known)}")
+    return known[name]
