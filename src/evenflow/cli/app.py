@@ -64,16 +64,16 @@ app.command("ps", rich_help_panel=_SERVICE)(running.ps)
 app.command("moves", rich_help_panel=_SERVICE)(running.moves)
 app.command("hot-keys", rich_help_panel=_SERVICE)(running.hot_keys)
 app.command("explain", rich_help_panel=_SERVICE)(running.explain)
-for _ask in (
-    asking.submit,
-    asking.cancel,
-    asking.pin,
-    asking.unpin,
-    asking.subscribe,
-    asking.unsubscribe,
-    asking.rollback,
+for _name, _command in (
+    ("submit", asking.submit),
+    ("cancel", asking.cancel),
+    ("pin", asking.pin),
+    ("unpin", asking.unpin),
+    ("subscribe", asking.subscribe),
+    ("unsubscribe", asking.unsubscribe),
+    ("rollback", asking.rollback),
 ):
-    app.command(_ask.__name__, rich_help_panel=_SERVICE)(_ask)
+    app.command(_name, rich_help_panel=_SERVICE)(_command)
 workers = typer.Typer(no_args_is_help=True, help="List, add or drain workers of a service.")
 app.add_typer(workers, name="workers", rich_help_panel=_SERVICE)
 workers.command("list")(running.workers)
