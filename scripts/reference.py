@@ -46,20 +46,23 @@ def filled(page: Path, generated: str) -> str:
 def spec_fields() -> str:
     """Describe every part of a specification in a table."""
     from evenflow.spec import models
-    from evenflow.spec.datasets import MODELS
+    from evenflow.spec.datasets import DATASET_MODELS
 
     parts: list[tuple[str, Any]] = [
         ("The whole", models.Spec),
-        ("`sources.NAME`", models.Source),
-        ("`tables.NAME`", models.Table),
-        ("`queries.NAME`", models.Query),
-        ("`templates.NAME`", models.Template),
-        ("`templates.NAME.subscriptions`", models.Subscriptions),
-        ("`operators.NAME`", models.PythonOperator),
-        ("`balancing`", models.Balancing),
-        ("`sinks.NAME`", models.Sink),
-        ("`spark`", models.Spark),
-        *((f"`datasets.NAME` with `kind: {kind}`", model) for kind, model in MODELS.items()),
+        ("`sources.NAME`", models.SourceSpec),
+        ("`tables.NAME`", models.ReferenceTableSpec),
+        ("`queries.NAME`", models.QuerySpec),
+        ("`templates.NAME`", models.TemplateSpec),
+        ("`templates.NAME.subscriptions`", models.SubscriptionsSpec),
+        ("`operators.NAME`", models.OperatorSpec),
+        ("`balancing`", models.BalancingSpec),
+        ("`sinks.NAME`", models.SinkSpec),
+        ("`spark`", models.SparkSpec),
+        *(
+            (f"`datasets.NAME` with `kind: {kind}`", model)
+            for kind, model in DATASET_MODELS.items()
+        ),
     ]
     return "\n\n".join(section(title, model) for title, model in parts)
 

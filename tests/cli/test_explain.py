@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evenflow.cli.running import _moved
+from evenflow.cli.inspect import _move_rows
 
 
 def way(query: str, before: int, after: int, **more: Any) -> dict[str, Any]:
@@ -29,6 +29,6 @@ def test_state_is_told_once_for_keys_that_go_the_same_way_and_for_light_keys() -
         ("sums", "b", "0 -> 1", ""),
         ("wide", "whole query", "2 -> 0", "20 B"),
     ]
-    assert list(_moved(made, whole=True)) == [*told, ("sums", "light keys", "2 -> 0", "300 B")]
-    assert list(_moved(made, whole=False)) == told
-    assert [line[-1] for line in _moved({**made, "measured": None}, whole=True)] == ["", "", ""]
+    assert list(_move_rows(made, whole=True)) == [*told, ("sums", "light keys", "2 -> 0", "300 B")]
+    assert list(_move_rows(made, whole=False)) == told
+    assert [line[-1] for line in _move_rows({**made, "measured": None}, whole=True)] == ["", "", ""]

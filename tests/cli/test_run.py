@@ -11,9 +11,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from evenflow.cli.app import app
-from evenflow.cli.run import seconds_of
-from evenflow.cli.tally import Tally
-from evenflow.cli.view import panel, sentence
+from evenflow.cli.live_view import status_line, status_panel
+from evenflow.cli.run import parse_seconds
+from evenflow.cli.run_stats import RunStats
 from evenflow.errors import InputError
 from evenflow.model import (
     BalanceMetrics,
@@ -58,10 +58,10 @@ def test_problems_are_lines_or_json(tmp_path: Path) -> None:
 
 
 def test_time_to_run() -> None:
-    assert seconds_of("2m 30s") == 150
+    assert parse_seconds("2m 30s") == 150
     for odd in ("5", "soon", "5 parsecs"):
         with pytest.raises(InputError):
-            seconds_of(odd)
+            parse_seconds(odd)
 
 
 def batch(number: int, *cpu: float) -> CompletedBatch:
@@ -104,7 +104,7 @@ def decision(number: int, plan: Plan | None) -> Decision:
 
 
 def test_a_tally_counts_each_batch_once() -> None:
-    tally = Tally(2)
+    tally = RunStats(2)
     batches = [batch(n, 3.0, 1.0) for n in range(2)] + [batch(n, 1.0, 1.0) for n in (2, 3)]
     snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
     progress = {n: BatchProgress(n, 20, 2.0) for n in range(4)}
@@ -112,28 +112,28 @@ def test_a_tally_counts_each_batch_once() -> None:
     given = (Transfer("q", 0, 1, 600), Transfer("r", 1, 0, 100))
     snapshots[1] = replace(snapshots[1], transfers=given)
     for _ in range(2):
-        tally.saw(progress, batches)
+        tally.add_batches(progress, batches)
         # What the checkpoint recorded of an earlier run is not this one's.
-        tally.judged([snapshot(-9, 5.0, 0.0), *snapshots], decided)
-    figures = tally.figures()
+        tally.add_decisions([snapshot(-9, 5.0, 0.0), *snapshots], decided)
+    figures = tally.to_json()
     assert (figures["batches"], figures["rows"], figures["rows_per_second"]) == (4, 80, 10)
     assert (figures["shipped_bytes"], figures["round_robin_bytes"]) == (400, 400)
-    assert (tally.results, figures["poison"]) == ({"q": 40}, {"trades": 8})
+    assert (tally.result_rows, figures["poison"]) == ({"q": 40}, {"trades": 8})
     assert (figures["plans"], figures["moves"], figures["handed_bytes"]) == (1, 1, 700)
     assert (figures["imbalance_before"], figures["imbalance_after"]) == (1.5, 1.0)
     assert figures["imbalance"] == pytest.approx(8 / 6, abs=1e-4)
     assert figures["busiest_worker_cpu_seconds"] == 8
-    assert np.allclose(tally.recent(), [2.0, 1.0])
+    assert np.allclose(tally.window_loads(), [2.0, 1.0])
 
 
 def test_the_view_shows_workers_and_copes_with_nothing() -> None:
-    empty, full = Tally(2), Tally(2)
-    assert sentence(empty) == "starting"
-    full.saw({4: BatchProgress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
-    full.judged([], [decision(4, Plan(2, {"q": 1}))])
+    empty, full = RunStats(2), RunStats(2)
+    assert status_line(empty) == "starting"
+    full.add_batches({4: BatchProgress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
+    full.add_decisions([], [decision(4, Plan(2, {"q": 1}))])
     console = Console(width=100, record=True, file=io.StringIO())
     for tally in (empty, full):
-        console.print(panel("mine", tally))
+        console.print(status_panel("mine", tally))
     text = console.export_text()
     assert "batch 4, 20 rows, 10 rows/s, 10 results, 1 moves, imbalance 1.50" in text
     assert "batch 4: moved (imbalance), one query" in text

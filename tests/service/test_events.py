@@ -16,44 +16,46 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.service.values import StreamSpec, World, until
 
-from evenflow.service import state, views
-from evenflow.service.events import Events, Hub
-from evenflow.service.state import Seen
-from evenflow.service.watcher import Published
+from evenflow.service import present, schemas
+from evenflow.service.events import EventHub, EventsEndpoint
+from evenflow.service.present import ObservedRun
+from evenflow.service.watcher import PublishedState
 
 
-def published(batch: int, ballast: int = 0) -> Published:
+def published(batch: int, ballast: int = 0) -> PublishedState:
     """A state with a text as long as told."""
     world = World()
     world.queries["a"] = type(world.queries["a"])("a", text="x" * ballast)
-    seen = Seen(world.plan, world.queries, {"trades": StreamSpec()}, (world.snapshot(batch),))
-    points = [state.point(world.snapshot(batch))]
-    summary = views.Summary(
+    seen = ObservedRun(
+        world.plan, world.queries, {"trades": StreamSpec()}, (world.snapshot(batch),)
+    )
+    points = [present.batch_point(world.snapshot(batch))]
+    summary = schemas.RunSummary(
         status="running", batch=batch, at=0.0, batches=batch, workers=3, active=3, queries=3,
         imbalance=1.0, bound=1.1, mean_load=0.0, seconds=1.0, rows_per_second=0.0, rows=0,
         shipped_bytes=0.0, round_robin_bytes=0.0, plan_changes=0, moves=0, handed_bytes=0.0,
         late=0, quarantined=0, refused=0,
     )  # fmt: skip
-    queries = state.queries(seen)
-    whole = views.State(
+    queries = present.query_infos(seen)
+    whole = schemas.RunState(
         summary=summary,
-        workers=state.workers(seen),
+        workers=present.worker_infos(seen),
         queries=queries,
         streams=[],
         hot_keys=[],
-        correlation=state.correlation(points, ()),
+        correlation=present.correlation_matrix(points, ()),
         decisions=[],
         points=points,
     )
-    delta = views.Delta(summary=summary, points=points, decisions=[], queries=queries)
-    return Published(seen, whole, delta)
+    delta = schemas.StateDelta(summary=summary, points=points, decisions=[], queries=queries)
+    return PublishedState(seen, whole, delta)
 
 
 HTTP = httpx.Client(timeout=10)  # one for all: each would read the system's certificates
 
 
 class Served:
-    def __init__(self, hub: Hub, port: int, server: uvicorn.Server, loop: Any) -> None:
+    def __init__(self, hub: EventHub, port: int, server: uvicorn.Server, loop: Any) -> None:
         self.hub, self.port, self.server, self.loop = hub, port, server, loop
         self.url = f"http://127.0.0.1:{port}/api/events"
 
@@ -68,8 +70,8 @@ class Served:
 
 @contextmanager
 def served(limit: int = 4) -> Iterator[Served]:
-    hub, loop = Hub(limit), asyncio.new_event_loop()
-    app = Starlette(routes=[Route("/api/events", Events(hub))])
+    hub, loop = EventHub(limit), asyncio.new_event_loop()
+    app = Starlette(routes=[Route("/api/events", EventsEndpoint(hub))])
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
@@ -148,7 +150,7 @@ def test_a_reader_that_stops_reading_is_dropped_and_others_go_on() -> None:
             for batch in range(1, 40):
                 service.publish(batch, ballast=1_000_000)  # far beyond what sockets buffer
                 assert [kind for _, kind in events(lines, 1)] == ["batch"]
-            assert service.hub.dropped == 1
+            assert service.hub.dropped_clients == 1
             assert len(service.hub.clients) == 1
             until(lambda: len(service.server.server_state.tasks) == 1)  # nothing is left of it
 

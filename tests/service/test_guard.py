@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from evenflow.errors import InputError
-from evenflow.service.guard import MAX_BODY_BYTES, Access, Bucket, Guard
+from evenflow.service.guard import MAX_BODY_BYTES, AccessPolicy, Guard, RateLimiter
 from evenflow.service.server import serve
 
 OURS = {"X-Evenflow": "1", "Origin": "http://127.0.0.1:8080"}
@@ -29,7 +29,7 @@ class Browser:
 
     def __init__(self, **access: Any) -> None:
         routes = [Route(path, echo, methods=["GET", "POST"]) for path in ("/", "/api", "/healthz")]
-        guard = Middleware(Guard, access=Access(**access))
+        guard = Middleware(Guard, access=AccessPolicy(**access))
         self._transport = httpx.ASGITransport(Starlette(routes=routes, middleware=[guard]))
         self._cookies = httpx.Cookies()
 
@@ -110,10 +110,10 @@ def test_too_many_changes_are_put_off() -> None:
 
 def test_a_bucket_fills_again() -> None:
     now = [0.0]
-    bucket = Bucket(2, 3, clock=lambda: now[0])
-    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    bucket = RateLimiter(2, 3, clock=lambda: now[0])
+    assert [bucket.try_acquire() for _ in range(4)] == [True, True, True, False]
     now[0] = 0.5
-    assert (bucket.take(), bucket.take()) == (True, False)
+    assert (bucket.try_acquire(), bucket.try_acquire()) == (True, False)
 
 
 def test_every_answer_forbids_inline_scripts_and_frames() -> None:

@@ -10,46 +10,50 @@ from tests.service.values import StreamSpec, World, decision, hot_key, load
 from evenflow.model.decision import BalanceMetrics, Outcome
 from evenflow.model.plan import Move
 from evenflow.model.routing import RoutingTable
-from evenflow.service import state
+from evenflow.service import present
 from evenflow.service.metrics import Metrics
-from evenflow.service.record import Record
-from evenflow.service.state import Seen
+from evenflow.service.present import ObservedRun
+from evenflow.service.timeline import Timeline
 
 
-def seen(world: World, **more: Any) -> Seen:
+def seen(world: World, **more: Any) -> ObservedRun:
     snapshot = world.snapshot(**more)
-    return Seen(world.plan, world.queries, {"trades": StreamSpec()}, (snapshot,))
+    return ObservedRun(world.plan, world.queries, {"trades": StreamSpec()}, (snapshot,))
 
 
 def test_before_the_first_batch_everything_is_idle() -> None:
     world = World()
-    found = Seen(world.plan, world.queries, {"trades": StreamSpec()})
-    assert [worker.load for worker in state.workers(found)] == [0.0, 0.0, 0.0]
-    assert [query.load for query in state.queries(found)] == [0.0, 0.0, 0.0]
-    assert state.streams(found)[0].workers == []
-    assert state.hot_keys(found) == []
-    assert state.correlation([], world.plan.active).values == []
+    found = ObservedRun(world.plan, world.queries, {"trades": StreamSpec()})
+    assert [worker.load for worker in present.worker_infos(found)] == [0.0, 0.0, 0.0]
+    assert [query.load for query in present.query_infos(found)] == [0.0, 0.0, 0.0]
+    assert present.stream_infos(found)[0].workers == []
+    assert present.hot_key_infos(found) == []
+    assert present.correlation_matrix([], world.plan.active).values == []
 
 
 def test_loads_are_shares_of_a_core() -> None:
     found = seen(World())
-    assert [worker.load for worker in state.workers(found)] == [0.5, 0.3, 0.1]
-    assert [query.name for query in state.queries(found)] == ["a", "k", "b"]
-    assert state.queries(found, limit=1)[0].loads == [0.5, 0.0, 0.0]
-    point = state.point(World().snapshot())
+    assert [worker.load for worker in present.worker_infos(found)] == [0.5, 0.3, 0.1]
+    assert [query.name for query in present.query_infos(found)] == ["a", "k", "b"]
+    assert present.query_infos(found, limit=1)[0].loads == [0.5, 0.0, 0.0]
+    point = present.batch_point(World().snapshot())
     assert (point.imbalance, point.rows_per_second) == (round(1.0 / 0.6, 4), 90.0)
 
 
 def test_a_worker_is_draining_until_the_plan_says_drained() -> None:
     world = World()
     asked = seen(world, drain=frozenset({2}))
-    assert [worker.status for worker in state.workers(asked)] == ["active", "active", "draining"]
+    assert [worker.status for worker in present.worker_infos(asked)] == [
+        "active",
+        "active",
+        "draining",
+    ]
     done = replace(asked, plan=replace(world.plan, drained=frozenset({2})))
-    assert state.workers(done)[2].status == "drained"
+    assert present.worker_infos(done)[2].status == "drained"
 
 
 def test_a_hot_key_has_its_share_and_owner() -> None:
-    (key,) = state.hot_keys(seen(World()))
+    (key,) = present.hot_key_infos(seen(World()))
     assert (key.query, key.key, key.owner) == ("k", "hot", 1)
     assert key.share == pytest.approx(0.5 / 0.8)
 
@@ -64,7 +68,7 @@ def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> Non
     )
     moved = replace(world.plan, tables={"k": RoutingTable.from_entries(keys.hashes, [2])})
     after = replace(idle, next_plan=moved)
-    (key,) = state.hot_keys(Seen(moved, world.queries, {}, (busy, after)))
+    (key,) = present.hot_key_infos(ObservedRun(moved, world.queries, {}, (busy, after)))
     assert (key.key, key.owner) == ("hot", 2)
     assert key.share == pytest.approx(0.5 / 0.8)
 
@@ -74,7 +78,10 @@ def test_a_query_that_is_keyed_no_longer_has_no_hot_keys() -> None:
     world = World()
     last = world.snapshot(1)
     gone = replace(last, next_plan=replace(world.plan, tables={}))
-    assert state.hot_keys(Seen(world.plan, world.queries, {}, (world.snapshot(), gone))) == []
+    assert (
+        present.hot_key_infos(ObservedRun(world.plan, world.queries, {}, (world.snapshot(), gone)))
+        == []
+    )
 
 
 def test_what_no_row_causes_is_nobodys_share() -> None:
@@ -84,7 +91,7 @@ def test_what_no_row_causes_is_nobodys_share() -> None:
 
 
 def test_streams_stand_beside_round_robin() -> None:
-    (stream,) = state.streams(seen(World()))
+    (stream,) = present.stream_infos(seen(World()))
     assert (stream.shipped_bytes, stream.workers) == (140.0, [0, 1, 2])
     # Alone, a is where it would be in turn: a full copy there, their keys for the others.
     assert stream.round_robin_bytes == 140.0
@@ -97,14 +104,16 @@ def test_correlation_is_numpys_and_none_where_nothing_varies() -> None:
     snapshots = [
         World().snapshot(batch, queries={"a": load(row)}) for batch, row in enumerate(series)
     ]
-    found = state.correlation([state.point(snapshot) for snapshot in snapshots], (0, 1, 2))
+    found = present.correlation_matrix(
+        [present.batch_point(snapshot) for snapshot in snapshots], (0, 1, 2)
+    )
     expected = np.corrcoef(series[:, 0], series[:, 1])[0, 1]
     assert found.values[0][1] == pytest.approx(expected, abs=2e-3)
     assert found.values[2] == [None, None, None]
 
 
 def test_a_record_takes_each_batch_once_and_joins_decisions_with_outcomes() -> None:
-    world, record = World(), Record(3, Metrics(lambda: None))
+    world, record = World(), Timeline(3, Metrics(lambda: None))
     snapshots = (world.snapshot(0), world.snapshot(1, loads=(0.4, 0.0, 0.0)))
     move = Move("k", 1, 2, int(world.plan.tables["k"].hashes[0]))
     made = (decision(0, plan=world.plan, moves=(move,)), decision(1))
@@ -119,22 +128,22 @@ def test_a_record_takes_each_batch_once_and_joins_decisions_with_outcomes() -> N
     assert decisions[0].loads_after == [0.4, 0.6, 0.2]
     assert record.add(snapshots, made, (outcome,)) == ([], [])
     assert (record.batches, record.plan_changes, record.moves) == (2, 1, 1)
-    assert record.handed_bytes == 77
-    assert [d.number for d in record.shown()] == [1, 0]
+    assert record.transferred_bytes == 77
+    assert [d.number for d in record.newest_decisions()] == [1, 0]
 
 
 def test_a_record_forgets_the_oldest() -> None:
-    record, world = Record(3, Metrics(lambda: None)), World()
+    record, world = Timeline(3, Metrics(lambda: None)), World()
     for batch in range(300):
         change = world.plan if batch == 0 else None
         record.add((), (decision(batch, plan=change),), ())
-    kept = [one.number for one in record.shown()]
+    kept = [one.number for one in record.newest_decisions()]
     assert kept[-1] == 0  # the only change of plan outlives the many borders without one
     assert len(kept) < 100
 
 
 def test_a_record_counts_no_plan_again_that_it_has_forgotten() -> None:
-    record, world = Record(3, Metrics(lambda: None)), World()
+    record, world = Timeline(3, Metrics(lambda: None)), World()
     made = tuple(decision(batch, plan=world.plan) for batch in range(250))
     for _ in range(3):
         record.add((), made, ())

@@ -6,7 +6,7 @@ from tests.service.values import StreamSpec, World, decision, until
 
 from evenflow.model.snapshot import Snapshot
 from evenflow.planning.controller import Balancing
-from evenflow.service.watcher import Published, Watcher
+from evenflow.service.watcher import PublishedState, Watcher
 
 
 class Shown:
@@ -39,8 +39,8 @@ def watcher(shown: Any) -> Watcher:
     return Watcher(shown)
 
 
-def looked(found: Watcher) -> Published:
-    published = found.look()
+def looked(found: Watcher) -> PublishedState:
+    published = found.poll()
     assert published is not None
     return published
 
@@ -50,7 +50,7 @@ def test_a_batch_is_published_once_with_what_it_changed() -> None:
     found = watcher(shown)
     first = looked(found).state.summary
     assert (first.status, first.batch, first.late, first.quarantined) == ("starting", None, 3, 1)
-    assert found.look() is None
+    assert found.poll() is None
     shown.batch(0)
     shown.batch(1)
     two = looked(found)
@@ -65,22 +65,22 @@ def test_a_batch_is_published_once_with_what_it_changed() -> None:
     assert [one.number for one in looked(found).delta.decisions] == [2]
     shown.is_active = False
     assert looked(found).state.summary.status == "ended"
-    assert found.look() is None
+    assert found.poll() is None
 
 
 def test_trouble_with_the_run_is_told_and_survived() -> None:
     shown = Shown()
-    seen: list[Published] = []
+    seen: list[PublishedState] = []
     found = watcher(shown)
     found.start(seen.append, lambda: None)
     try:
         until(lambda: len(seen) == 1)
         shown.broken = True
-        until(lambda: not found.alive)
+        until(lambda: not found.is_alive)
         shown.batch(0)
         shown.broken = False
         until(lambda: len(seen) == 2)
-        until(lambda: found.alive)
+        until(lambda: found.is_alive)
     finally:
         found.stop()
-    assert not found.alive
+    assert not found.is_alive

@@ -12,10 +12,10 @@ from evenflow.simulation.flights import Flights
 from evenflow.simulation.market import Market
 from evenflow.simulation.tpch_data import Tpch
 from evenflow.simulation.words import Words
-from evenflow.spec.datasets import MODELS, Data
-from evenflow.spec.replay import written
+from evenflow.spec.datasets import DATASET_MODELS, BundledDataset
+from evenflow.spec.replay import ensure_dataset_files
 
-DATA: list[Data] = [
+DATA: list[BundledDataset] = [
     Market(batches=3, rows=200, limits=5),
     Flights(batches=3, alerts=5),
     Words(batches=3, rows=50),
@@ -24,17 +24,17 @@ DATA: list[Data] = [
 
 
 @pytest.mark.parametrize("data", DATA, ids=["market", "flights", "words", "tpch"])
-def test_a_dataset_keeps_its_word(data: Data) -> None:
+def test_a_dataset_keeps_its_word(data: BundledDataset) -> None:
     for stream, schema in data.streams.items():
-        batches = list(data.batches_of(stream))
+        batches = list(data.stream_batches(stream))
         assert len(batches) == 3
         assert all(batch.schema == schema for batch in batches)
-        assert list(data.batches_of(stream)) == batches
+        assert list(data.stream_batches(stream)) == batches
         times = pa.concat_tables(batches).column(0).cast(pa.int64()).to_numpy()
         assert (np.diff(times) >= 0).all()
     for table, schema in data.tables.items():
-        assert data.rows_of(table).schema == schema
-        assert data.rows_of(table) == data.rows_of(table)
+        assert data.table_rows(table).schema == schema
+        assert data.table_rows(table) == data.table_rows(table)
 
 
 def test_the_market_has_hot_symbols_that_change() -> None:
@@ -74,13 +74,13 @@ def test_nonsense_is_refused(wrong: object) -> None:
 
 
 def test_files_follow_from_the_settings(tmp_path: Path) -> None:
-    model = MODELS["words"](kind="words", batches=2, rows=5)
-    first = written(model, "words", tmp_path)
+    model = DATASET_MODELS["words"](kind="words", batches=2, rows=5)
+    first = ensure_dataset_files(model, "words", tmp_path)
     files = sorted(first.iterdir())
     assert [file.name for file in files] == ["000000.parquet", "000001.parquet"]
     assert files[0].stat().st_mtime < files[1].stat().st_mtime
     before = files[0].stat().st_ino
-    assert written(model, "words", tmp_path) == first
+    assert ensure_dataset_files(model, "words", tmp_path) == first
     assert files[0].stat().st_ino == before
-    assert written(model.model_copy(update={"rows": 6}), "words", tmp_path) != first
+    assert ensure_dataset_files(model.model_copy(update={"rows": 6}), "words", tmp_path) != first
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from evenflow.cli.playing import Wishes, play_on
-from evenflow.spec import Checked, load
-from evenflow.spec.datasets import data_of
+from evenflow.cli.run_spec import RunOptions, run_spec_on
+from evenflow.spec import CheckedSpec, load_spec
+from evenflow.spec.datasets import build_dataset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {
@@ -44,18 +44,22 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rows(checked: Checked, dataset: str, part: str) -> pa.Table:
-    data = data_of(checked.spec.datasets[dataset])
-    return pa.concat_tables(data.batches_of(part)) if part in data.streams else data.rows_of(part)
+def rows(checked: CheckedSpec, dataset: str, part: str) -> pa.Table:
+    data = build_dataset(checked.spec.datasets[dataset])
+    return (
+        pa.concat_tables(data.stream_batches(part))
+        if part in data.streams
+        else data.table_rows(part)
+    )
 
 
 def delivered(folder: Path) -> int:
     return sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
 
 
-def answer(spark: SparkSession, checked: Checked, dataset: str, sql: str) -> Counter[object]:
+def answer(spark: SparkSession, checked: CheckedSpec, dataset: str, sql: str) -> Counter[object]:
     """Spark's own answer over all rows at once."""
-    data = data_of(checked.spec.datasets[dataset])
+    data = build_dataset(checked.spec.datasets[dataset])
     for part in (*data.streams, *data.tables):
         made = rows(checked, dataset, part).combine_chunks()
         frame = spark.createDataFrame(made)
@@ -67,8 +71,8 @@ def answer(spark: SparkSession, checked: Checked, dataset: str, sql: str) -> Cou
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_example_runs(spark: SparkSession, runs: Path, name: str) -> None:
-    checked = load(EXAMPLES / f"{name}.yaml", SMALL[name])
-    summary = play_on(spark, checked, Wishes(), threading.Event())
+    checked = load_spec(EXAMPLES / f"{name}.yaml", SMALL[name])
+    summary = run_spec_on(spark, checked, RunOptions(), threading.Event())
     assert (summary["exit_code"], summary["failure"], summary["late"]) == (0, None, {})
     title = name[3:]
     for query, count in summary["results"].items():

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from evenflow.cli.playing import Wishes, forget, interruptible, play_on
-from evenflow.cli.summary import print_summary
+from evenflow.cli.run_spec import RunOptions, delete_checkpoint, interrupt_event, run_spec_on
+from evenflow.cli.run_summary import print_run_summary
 from evenflow.errors import InputError
-from evenflow.spec import Checked, load
-from evenflow.spec.datasets import data_of
+from evenflow.spec import CheckedSpec, load_spec
+from evenflow.spec.datasets import build_dataset
 
 STARTER = Path(__file__).parents[2] / "src/evenflow/spec/starter.yaml"
 SMALL = ("datasets.market.batches=3", "datasets.market.rows=400", "workers=3")
@@ -26,36 +26,38 @@ def rows_in(folder: Path) -> int:
     return sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
 
 
-def starter(folder: Path, *overrides: str) -> Checked:
+def starter(folder: Path, *overrides: str) -> CheckedSpec:
     path = folder / "starter.yaml"
     shutil.copy(STARTER, path)
-    return load(path, [*SMALL, *overrides])
+    return load_spec(path, [*SMALL, *overrides])
 
 
 def test_the_starter_runs_and_is_delivered_once(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checked = starter(tmp_path)
-    summary = play_on(spark, checked, Wishes(), threading.Event())
+    summary = run_spec_on(spark, checked, RunOptions(), threading.Event())
     assert (summary["exit_code"], summary["failure"]) == (0, None)
     assert (summary["rows"], summary["late"], summary["poison"]) == (1200, {}, {})
     results = tmp_path / "starter-results"
     delivered = {query: rows_in(results / query) for query in summary["results"]}
     assert delivered == summary["results"]
-    trades = pa.concat_tables(data_of(checked.spec.datasets["market"]).batches_of("trades"))
+    trades = pa.concat_tables(
+        build_dataset(checked.spec.datasets["market"]).stream_batches("trades")
+    )
     assert delivered["bargains"] == sum(price < 20 for price in trades["price"].to_pylist())
-    print_summary(summary)
+    print_run_summary(summary)
     assert "1,200" in capsys.readouterr().out
 
     # A crash may come between a delivery and the note of it: the batches are delivered again.
     for note in (tmp_path / "starter-run/sinks/files").iterdir():
         note.unlink()
     more = starter(tmp_path, "queries.more=SELECT ts, qty FROM trades WHERE qty < 0")
-    again = play_on(spark, more, Wishes(), threading.Event())
+    again = run_spec_on(spark, more, RunOptions(), threading.Event())
     assert (again["exit_code"], again["rows"], sum(again["results"].values())) == (0, 0, 0)
     assert {query: rows_in(results / query) for query in delivered} == delivered
 
-    forget(checked, str(tmp_path / "starter-run"))
+    delete_checkpoint(checked, str(tmp_path / "starter-run"))
     assert not (tmp_path / "starter-run").exists()
     assert {query: rows_in(results / query) for query in delivered} == dict.fromkeys(delivered, 0)
 
@@ -84,10 +86,10 @@ sinks:
   shown: {format: console, queries: fine, select: [n + 40 AS answer]}
 """)
     with pytest.raises(InputError, match="event-time column 'at' is string"):
-        load(spec)
+        load_spec(spec)
     said = "n INT, at TIMESTAMP, part INT"
-    checked = load(spec, [f"sources.events.schema={said}"])
-    summary = play_on(spark, checked, Wishes(), threading.Event())
+    checked = load_spec(spec, [f"sources.events.schema={said}"])
+    summary = run_spec_on(spark, checked, RunOptions(), threading.Event())
     assert summary["exit_code"] == 1
     assert "ratio" in summary["quarantined"]
     assert summary["results"] == {"fine": 2, "ratio": 0}
@@ -105,9 +107,9 @@ def test_ctrl_c_ends_after_the_batch_under_way(spark: SparkSession, tmp_path: Pa
             time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with interruptible() as ending:
+    with interrupt_event() as ending:
         threading.Thread(target=interrupt, daemon=True).start()
-        summary = play_on(spark, checked, Wishes(), ending)
+        summary = run_spec_on(spark, checked, RunOptions(), ending)
     assert (summary["exit_code"], summary["failure"]) == (130, None)
     assert summary["batches"] >= 1
     results = tmp_path / "starter-results"
@@ -119,6 +121,6 @@ def test_forget_spares_what_is_not_ours(tmp_path: Path) -> None:
     (tmp_path / "starter-run").mkdir()
     (tmp_path / "starter-run/mine").write_text("")
     with pytest.raises(InputError, match="is no checkpoint of ours"):
-        forget(checked, str(tmp_path / "starter-run"))
+        delete_checkpoint(checked, str(tmp_path / "starter-run"))
     with pytest.raises(InputError, match="local folders only"):
-        forget(checked, "s3://bucket/run")
+        delete_checkpoint(checked, "s3://bucket/run")

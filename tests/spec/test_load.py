@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.spec import Checked, SpecError, load
+from evenflow.spec import CheckedSpec, SpecError, load_spec
 from evenflow.spec.document import Document
 
 GOOD = """\
@@ -22,10 +22,10 @@ queries:
 """
 
 
-def read(tmp_path: Path, text: str, *overrides: str) -> Checked:
+def read(tmp_path: Path, text: str, *overrides: str) -> CheckedSpec:
     path = tmp_path / "spec.yaml"
     path.write_text(text)
-    return load(path, overrides)
+    return load_spec(path, overrides)
 
 
 def refusals(tmp_path: Path, text: str, *overrides: str) -> list[str]:
@@ -38,7 +38,7 @@ def test_a_good_one_is_taken(tmp_path: Path) -> None:
     checked = read(tmp_path, GOOD)
     assert checked.order == ("dear",)
     assert checked.schemas["trades"].names == ["ts", "symbol", "price", "qty"]
-    assert checked.path("in") == str(tmp_path / "in")
+    assert checked.resolve("in") == str(tmp_path / "in")
 
 
 def test_all_errors_are_told_at_once_with_their_places(tmp_path: Path) -> None:

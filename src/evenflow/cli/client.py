@@ -9,15 +9,15 @@ from urllib.request import Request, urlopen
 
 import typer
 
-from evenflow.cli.output import fail
+from evenflow.cli.output import print_error
 from evenflow.errors import InputError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-UNREACHABLE = 4
-_SECONDS = 30
+EXIT_UNREACHABLE = 4
+_TIMEOUT_SECONDS = 30
 
 
-class Client:
+class ServiceClient:
     """A service at an address; the token comes from EVENFLOW_TOKEN."""
 
     def __init__(self, url: str) -> None:
@@ -28,17 +28,19 @@ class Client:
     def get(self, *path: object, **parameters: object) -> Any:
         """Read something."""
         given = {name: value for name, value in parameters.items() if value is not None}
-        return self._ask("GET", path, None, urlencode(given))
+        return self._request("GET", path, None, urlencode(given))
 
     def post(self, *path: object, body: Any = None) -> Any:
         """Ask for something."""
-        return self._ask("POST", path, body or {})
+        return self._request("POST", path, body or {})
 
     def delete(self, *path: object, body: Any = None) -> Any:
         """Ask for something to end."""
-        return self._ask("DELETE", path, body)
+        return self._request("DELETE", path, body)
 
-    def _ask(self, method: str, path: tuple[object, ...], body: Any, parameters: str = "") -> Any:
+    def _request(
+        self, method: str, path: tuple[object, ...], body: Any, parameters: str = ""
+    ) -> Any:
         where = "/".join(quote(str(part), safe="") for part in path)
         headers = {"X-Evenflow": "1", "Accept": "application/json"}
         token = os.environ.get("EVENFLOW_TOKEN")
@@ -51,21 +53,21 @@ class Client:
         address = f"{self.url}/api/{where}" + (f"?{parameters}" if parameters else "")
         request = Request(address, data, headers, method=method)  # noqa: S310 - checked above
         try:
-            with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - checked above
+            with urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
                 return json.load(answer)
         except HTTPError as error:
-            raise self._refusal(error) from None
+            raise self._to_exception(error) from None
         except (URLError, TimeoutError, ConnectionError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            fail(f"no service answers at {self.url} ({reason}); is it running? see --url")
-            raise typer.Exit(UNREACHABLE) from None
+            print_error(f"no service answers at {self.url} ({reason}); is it running? see --url")
+            raise typer.Exit(EXIT_UNREACHABLE) from None
 
-    def _refusal(self, error: HTTPError) -> Exception:
+    def _to_exception(self, error: HTTPError) -> Exception:
         try:
             said = str(json.load(error)["error"])
         except (ValueError, KeyError, TypeError):
             said = f"{self.url} answered {error.code}; is it an Evenflow service?"
         if error.code in (401, 502, 503, 504):
-            fail(f"{said} (token: set EVENFLOW_TOKEN)" if error.code == 401 else said)
-            return typer.Exit(UNREACHABLE)
+            print_error(f"{said} (token: set EVENFLOW_TOKEN)" if error.code == 401 else said)
+            return typer.Exit(EXIT_UNREACHABLE)
         return InputError(said)

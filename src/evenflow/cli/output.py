@@ -15,7 +15,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from evenflow.model import Verdict
 
-_errors = Console(stderr=True, highlight=False, soft_wrap=True)
+_stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -31,9 +31,9 @@ def quiet_stdout() -> Iterator[None]:
         os.close(kept)
 
 
-def fail(message: str) -> None:
+def print_error(message: str) -> None:
     """Print one line that says what is wrong."""
-    _errors.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}")
+    _stderr.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}")
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ def print_json(result: Mapping[str, Any]) -> None:
     print(json.dumps(result, allow_nan=False))  # noqa: T201
 
 
-def as_json(verdicts: "Iterable[Verdict]") -> list[dict[str, Any]]:
+def verdicts_to_json(verdicts: "Iterable[Verdict]") -> list[dict[str, Any]]:
     """Return verdicts as plain values."""
     return [asdict(verdict) for verdict in verdicts]
 

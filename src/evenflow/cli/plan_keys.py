@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.output import as_json, print_json, print_loads, print_result, quiet_stdout
+from evenflow.cli.output import (
+    print_json,
+    print_loads,
+    print_result,
+    quiet_stdout,
+    verdicts_to_json,
+)
 from evenflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,15 +43,15 @@ class KeyAlgorithm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class KeyFile:
     """What was read: the key column, its loads, and how many keys come from STATS."""
 
     names: "pa.Array"
     loads: "KeyLoads"
-    listed: int
+    listed_count: int
 
 
-def keys(
+def plan_keys_command(
     stats: Annotated[Path, typer.Argument(help="Parquet or CSV with key, cost, state.")],
     workers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of workers.")],
     algorithm: Annotated[KeyAlgorithm, typer.Option(help="Planner.")] = KeyAlgorithm.MIXED,
@@ -67,45 +73,46 @@ def keys(
     """Plan which key goes to which worker, and say what that costs and gains."""
     import numpy as np
 
-    from evenflow.cli.files import check_storable, check_writable, write_tables
+    from evenflow.cli.table_files import check_csv_keys, check_writable, write_tables
     from evenflow.planning.keys import ALGORITHMS, KeyConfig, warm_up
 
     config = KeyConfig(max_imbalance, max_table, beta)
     check_writable(table_out, assignment_out, inputs=(stats, current))
-    problem = read_problem(stats, current, workers)
-    check_storable(problem.names, table_out, assignment_out)
+    problem = read_key_file(stats, current, workers)
+    check_csv_keys(problem.names, table_out, assignment_out)
     planner = ALGORITHMS[algorithm.value]
     with quiet_stdout():
         warm_up(planner)
         start = time.perf_counter()
         plan = planner(problem.loads, config, np.random.default_rng(seed))
         seconds = time.perf_counter() - start
-    result = report(algorithm.value, problem, config, plan, seconds)
-    write_tables(outputs(problem, plan, table_out, assignment_out))
+    result = plan_to_json(algorithm.value, problem, config, plan, seconds)
+    write_tables(output_tables(problem, plan, table_out, assignment_out))
     if json:
         print_json(result)
     else:
-        show(result, config)
+        print_key_plan(result, config)
 
 
-def read_problem(stats: Path, current: Path | None, workers: int) -> Problem:
+def read_key_file(stats: Path, current: Path | None, workers: int) -> KeyFile:
     """Read and check STATS and TABLE; keys that only the table knows are idle."""
     import numpy as np
     import pyarrow as pa
 
-    from evenflow.cli.files import at_least_zero, numbers, read_table, typed_key
+    from evenflow.cli.table_files import check_not_negative, key_column, number_column, read_table
     from evenflow.model import KeyLoads, RoutingTable, hash_keys
 
     table = read_table(stats, ("key", "cost", "state"))
-    names = typed_key(table["key"], stats)
+    names = key_column(table["key"], stats)
     cost, state = (
-        at_least_zero(numbers(table, column, stats), column, stats) for column in ("cost", "state")
+        check_not_negative(number_column(table, column, stats), column, stats)
+        for column in ("cost", "state")
     )
     hashes = hash_keys(names)
     refuse_duplicates(names, hashes, stats)
     listed, routes = len(names), RoutingTable()
     if current is not None:
-        entries, entry_hashes, routes = read_routes(current, names.type, workers)
+        entries, entry_hashes, routes = read_routing_table(current, names.type, workers)
         idle = ~np.isin(entry_hashes, hashes)
         names = pa.concat_arrays([names, entries.filter(pa.array(idle))])
         hashes = np.concatenate((hashes, entry_hashes[idle]))
@@ -118,27 +125,27 @@ def read_problem(stats: Path, current: Path | None, workers: int) -> Problem:
         workers,
         names,
     )
-    return Problem(names, loads, listed)
+    return KeyFile(names, loads, listed)
 
 
-def read_routes(current: Path, key_type: "pa.DataType", workers: int) -> Any:
+def read_routing_table(current: Path, key_type: "pa.DataType", workers: int) -> Any:
     """Read the routing table in force, with keys of the type that STATS has."""
     import pyarrow as pa
 
-    from evenflow.cli.files import read_table, typed_key, workers_column
+    from evenflow.cli.table_files import key_column, read_table, worker_column
     from evenflow.model import RoutingTable, hash_keys
 
     table = read_table(current, ("key", "worker"), may_be_empty=True)
-    entries = typed_key(table["key"], current)
+    entries = key_column(table["key"], current)
     if entries.type != key_type:
         found = entries.type
         with contextlib.suppress(pa.ArrowException):
             entries = entries.cast(key_type)
-            if not entries.cast(found).equals(typed_key(table["key"], current)):
+            if not entries.cast(found).equals(key_column(table["key"], current)):
                 entries = entries.cast(found)  # 007 is not 7
         if entries.type != key_type:
             raise InputError(f"{current}: keys are {found}, those of STATS {key_type}")
-    owners = workers_column(table, current, workers)
+    owners = worker_column(table, current, workers)
     hashes = hash_keys(entries)
     refuse_duplicates(entries, hashes, current)
     return entries, hashes, RoutingTable.from_entries(hashes, owners.to_numpy())
@@ -160,8 +167,8 @@ def refuse_duplicates(names: "pa.Array", hashes: Any, path: Path) -> None:
         )
 
 
-def report(
-    algorithm: str, problem: Problem, config: "KeyConfig", plan: "KeyPlan", seconds: float
+def plan_to_json(
+    algorithm: str, problem: KeyFile, config: "KeyConfig", plan: "KeyPlan", seconds: float
 ) -> dict[str, Any]:
     """Return the fields of --json."""
     from evenflow.planning.keys import feasible
@@ -172,7 +179,7 @@ def report(
     return {
         "algorithm": algorithm,
         "workers": keys.workers,
-        "keys": problem.listed,
+        "keys": problem.listed_count,
         "feasible": feasible(keys, config, plan),
         "imbalance_before": max_relative_deviation(keys.worker_loads()),
         "imbalance": max_relative_deviation(plan.loads),
@@ -183,12 +190,12 @@ def report(
         "moved_state_fraction": moved / total if total else 0.0,
         "plan_seconds": seconds,
         "loads": plan.loads.tolist(),
-        "verdicts": as_json(plan.verdicts),
+        "verdicts": verdicts_to_json(plan.verdicts),
     }
 
 
-def outputs(
-    problem: Problem, plan: "KeyPlan", table_out: Path | None, assignment_out: Path | None
+def output_tables(
+    problem: KeyFile, plan: "KeyPlan", table_out: Path | None, assignment_out: Path | None
 ) -> dict[Path, "pa.Table"]:
     """Return the files to write."""
     import pyarrow as pa
@@ -206,7 +213,7 @@ def outputs(
     return tables
 
 
-def show(result: dict[str, Any], config: "KeyConfig") -> None:
+def print_key_plan(result: dict[str, Any], config: "KeyConfig") -> None:
     """Print the plan for people."""
     from evenflow.model import Verdict
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from evenflow.planning.operators.problem import OperatorSnapshot
 
 
-def operators(
+def plan_operators_command(
     loads: Annotated[Path, typer.Argument(help="operator,sample,load[,movable,worker]")],
     workers: Annotated[int, typer.Option(help="Number of workers.")],
     algorithm: Annotated[
@@ -41,8 +41,8 @@ def operators(
     import numpy as np
     import pyarrow as pa
 
-    from evenflow.cli.files import check_writable, write_tables
-    from evenflow.cli.output import as_json, print_json, print_loads, print_result
+    from evenflow.cli.output import print_json, print_loads, print_result, verdicts_to_json
+    from evenflow.cli.table_files import check_writable, write_tables
     from evenflow.errors import InputError
     from evenflow.planning.operators.metrics import measure_operator_plan
     from evenflow.planning.operators.problem import OperatorConfig
@@ -58,7 +58,7 @@ def operators(
         raise InputError(f"--seed must be at least 0, got {seed}")
     check_writable(placement_out, inputs=(loads, current))
     OperatorConfig(balance, exchange, correlation, capacity)  # refuse bad options before reading
-    snapshot, names = read_snapshot(loads, current, workers)
+    snapshot, names = read_operator_snapshot(loads, current, workers)
     # One plan, not one of many small steps: only the price of a move holds `variance` back.
     config = OperatorConfig(balance, exchange, correlation, capacity, max_moves=len(names))
     warm_up(algorithm)
@@ -72,7 +72,7 @@ def operators(
         "samples": snapshot.samples.shape[1],
         **asdict(measure_operator_plan(snapshot, planned.placement)),
         "plan_seconds": seconds,
-        "verdicts": as_json(planned.verdicts),
+        "verdicts": verdicts_to_json(planned.verdicts),
     }
     if placement_out:
         table = pa.table({"operator": names, "worker": planned.placement})
@@ -90,7 +90,7 @@ def operators(
     print_loads(by_worker, capacity)
 
 
-def read_snapshot(
+def read_operator_snapshot(
     loads: Path, current: Path | None, workers: int
 ) -> "tuple[OperatorSnapshot, pa.Array]":
     """Read load series and where operators run; refuse what is ragged or contradicts itself."""
@@ -98,15 +98,15 @@ def read_snapshot(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from evenflow.cli.files import at_least_zero, numbers, read_table
+    from evenflow.cli.table_files import check_not_negative, number_column, read_table
     from evenflow.errors import InputError
     from evenflow.model import LoadSeries
     from evenflow.planning.operators.problem import NOWHERE, OperatorSnapshot
 
     table = read_table(loads, ("operator", "sample", "load"), ("movable", "worker"))
-    values = at_least_zero(numbers(table, "load", loads), "load", loads).to_numpy()
-    names, row_of = _numbered(table["operator"], "operator", loads)
-    moments, moment_of = _numbered(table["sample"], "sample", loads)
+    values = check_not_negative(number_column(table, "load", loads), "load", loads).to_numpy()
+    names, row_of = _distinct_values(table["operator"], "operator", loads)
+    moments, moment_of = _distinct_values(table["sample"], "sample", loads)
     # By sorted cells: ragged series may name far more cells than memory has room for.
     cells = np.sort(row_of.astype(np.int64) * len(moments) + moment_of)
     twice = cells[1:][cells[1:] == cells[:-1]]
@@ -123,18 +123,18 @@ def read_snapshot(
     movable = np.ones(len(names), dtype=bool)
     placement = np.full(len(names), NOWHERE, dtype=np.int32)
     if "movable" in table.column_names:
-        flags = _flags(table["movable"], loads)
-        movable = _one_each(flags, row_of, names, "movable", loads).astype(bool)
+        flags = _boolean_column(table["movable"], loads)
+        movable = _value_per_operator(flags, row_of, names, "movable", loads).astype(bool)
     if "worker" in table.column_names:
-        where = _workers(table["worker"], loads, workers)
-        placement = _one_each(where, row_of, names, "worker", loads).astype(np.int32)
+        where = _optional_workers(table["worker"], loads, workers)
+        placement = _value_per_operator(where, row_of, names, "worker", loads).astype(np.int32)
     if current:
         rows = read_table(current, ("operator", "worker"))
-        known, known_row = _numbered(rows["operator"], "operator", current)
+        known, known_row = _distinct_values(rows["operator"], "operator", current)
         if len(known) < len(rows):
             raise InputError(f"{current}: names an operator twice")
         where = np.empty(len(rows), dtype=np.int64)
-        where[known_row] = _workers(rows["worker"], current, workers)
+        where[known_row] = _optional_workers(rows["worker"], current, workers)
         at = pc.index_in(names.cast(pa.string()), value_set=known.cast(pa.string())).fill_null(-1)
         found_at = at.to_numpy()
         if (found_at < 0).all():
@@ -144,15 +144,15 @@ def read_snapshot(
     return OperatorSnapshot(series, workers, placement), names
 
 
-def _numbered(column: "pa.ChunkedArray", name: str, path: Path) -> "tuple[pa.Array, Any]":
+def _distinct_values(column: "pa.ChunkedArray", name: str, path: Path) -> "tuple[pa.Array, Any]":
     """Return the distinct values in order, and for each row which one it has."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from evenflow.cli.files import typed_key
+    from evenflow.cli.table_files import key_column
     from evenflow.errors import InputError
 
-    values = typed_key(column, path)
+    values = key_column(column, path)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_nested(values.type):
@@ -165,7 +165,7 @@ def _numbered(column: "pa.ChunkedArray", name: str, path: Path) -> "tuple[pa.Arr
     return distinct, pc.index_in(values, value_set=distinct).to_numpy()
 
 
-def _flags(column: "pa.ChunkedArray", path: Path) -> Any:
+def _boolean_column(column: "pa.ChunkedArray", path: Path) -> Any:
     """Return true and false as they are commonly written."""
     import numpy as np
 
@@ -181,7 +181,7 @@ def _flags(column: "pa.ChunkedArray", path: Path) -> Any:
     return np.array(read)
 
 
-def _workers(column: "pa.ChunkedArray", path: Path, workers: int) -> Any:
+def _optional_workers(column: "pa.ChunkedArray", path: Path, workers: int) -> Any:
     """Return workers, -1 where the cell is empty: an operator that runs nowhere yet."""
     import numpy as np
 
@@ -202,7 +202,9 @@ def _workers(column: "pa.ChunkedArray", path: Path, workers: int) -> Any:
     return result
 
 
-def _one_each(values: Any, row_of: Any, names: "pa.Array", column: str, path: Path) -> Any:
+def _value_per_operator(
+    values: Any, row_of: Any, names: "pa.Array", column: str, path: Path
+) -> Any:
     """Return one value for each operator; refuse operators that have several."""
     import numpy as np
 

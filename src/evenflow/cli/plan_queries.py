@@ -12,12 +12,12 @@ from evenflow.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from evenflow.cli.subscription_files import QueryFile
+    from evenflow.cli.query_files import QueryFile
     from evenflow.model import Verdict
     from evenflow.planning.queries import Placement, PlacementMetrics, PlacementProblem
 
 
-def queries(
+def plan_queries_command(
     file: Annotated[
         Path,
         typer.Argument(
@@ -61,9 +61,9 @@ def queries(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan which query runs on which worker, so that each source flows to few workers."""
-    from evenflow.cli.files import check_writable, write_tables
-    from evenflow.cli.output import as_json, print_json, print_result
-    from evenflow.cli.subscription_files import read_placement, read_queries
+    from evenflow.cli.output import print_json, print_result, verdicts_to_json
+    from evenflow.cli.query_files import read_placement, read_queries
+    from evenflow.cli.table_files import check_writable, write_tables
     from evenflow.planning.queries import (
         ALGORITHMS,
         ONLINE,
@@ -91,24 +91,24 @@ def queries(
     if algorithm not in ONLINE:
         problem.check_pins(worker_capacities(problem))
     if algorithm == "single-source":
-        _refuse_more_sources(given)
-    placement, seconds = _timed(problem, algorithm, seed, max_moves)
-    placement = replace(placement, verdicts=_by_name(placement.verdicts, given.names))
+        _check_single_source(given)
+    placement, seconds = _timed_plan(problem, algorithm, seed, max_moves)
+    placement = replace(placement, verdicts=_name_queries(placement.verdicts, given.names))
     assessment = measure_placement(problem, placement, online=algorithm in ONLINE)
     if placement_out:
         import pyarrow as pa
 
         columns = {"query": given.names, "worker": pa.array(placement.workers)}
         write_tables({placement_out: pa.table(columns)})
-    result = _result(problem, algorithm, placement, assessment, seconds)
+    result = _plan_to_json(problem, algorithm, placement, assessment, seconds)
     if json:
-        print_json({**result, "verdicts": as_json(assessment.verdicts)})
+        print_json({**result, "verdicts": verdicts_to_json(assessment.verdicts)})
     else:
-        rows = {name.replace("_", " "): _shown(value) for name, value in result.items()}
+        rows = {name.replace("_", " "): _format_value(value) for name, value in result.items()}
         print_result("plan queries", rows, assessment.verdicts)
 
 
-def _refuse_more_sources(given: "QueryFile") -> None:
+def _check_single_source(given: "QueryFile") -> None:
     """Name the query that single-source cannot place."""
     import numpy as np
 
@@ -121,7 +121,7 @@ def _refuse_more_sources(given: "QueryFile") -> None:
         )
 
 
-def _by_name(verdicts: "tuple[Verdict, ...]", names: "pa.Array") -> "tuple[Verdict, ...]":
+def _name_queries(verdicts: "tuple[Verdict, ...]", names: "pa.Array") -> "tuple[Verdict, ...]":
     """Call queries by their names: planners know them by position."""
     return tuple(
         replace(verdict, subject=str(names[int(verdict.subject)]))
@@ -131,7 +131,7 @@ def _by_name(verdicts: "tuple[Verdict, ...]", names: "pa.Array") -> "tuple[Verdi
     )
 
 
-def _timed(
+def _timed_plan(
     problem: "PlacementProblem", algorithm: str, seed: int, max_moves: int | None
 ) -> "tuple[Placement, float]":
     """Plan, and measure planning alone: a tiny plan first keeps compilation out of it."""
@@ -149,7 +149,7 @@ def _timed(
     return placement, time.perf_counter() - begun
 
 
-def _result(
+def _plan_to_json(
     problem: "PlacementProblem",
     algorithm: str,
     placement: "Placement",
@@ -176,7 +176,7 @@ def _result(
     }
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.4g}" if isinstance(value, float) else f"{value}"

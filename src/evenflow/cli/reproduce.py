@@ -89,7 +89,7 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from evenflow.cli.output import fail, quiet_stdout
+    from evenflow.cli.output import print_error, quiet_stdout
     from evenflow.spark.sweep import sweep_with
 
     failed: list[Outcome] = []
@@ -107,7 +107,7 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
             sweep_with(master, work, keep)
         except KeyboardInterrupt:
             progress.stop()
-            fail(
+            print_error(
                 f"stopped; finished points are kept in {results.folder}: "
                 "go on with the same command and --resume"
             )
@@ -116,10 +116,10 @@ def _swept(work: "list[Work]", total: int, results: "Results", master: str) -> "
 
 
 def _tell_failed(failed: "list[Outcome]", out: Path) -> None:
-    from evenflow.cli.output import fail
+    from evenflow.cli.output import print_error
 
     first = failed[0]
-    fail(
+    print_error(
         f"{len(failed)} points failed, the others are kept in {out}; first {first.experiment} "
         f"{first.point}: {first.error.strip().splitlines()[-1]}"
     )

@@ -9,16 +9,18 @@ import typer
 from evenflow.cli.output import print_json
 from evenflow.errors import InputError
 
-SpecFile = Annotated[Path, typer.Argument(help="The specification, a YAML file.", metavar="SPEC")]
-Sets = Annotated[
+SpecArgument = Annotated[
+    Path, typer.Argument(help="The specification, a YAML file.", metavar="SPEC")
+]
+OverrideOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its dotted path."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def run(
-    spec: SpecFile,
+def run_command(
+    spec: SpecArgument,
     master: Annotated[str | None, typer.Option(help="Spark master instead of the file's.")] = None,
     workers: Annotated[int | None, typer.Option(help="Workers instead of the file's.")] = None,
     lasting: Annotated[
@@ -29,8 +31,8 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete the checkpoint and what file sinks hold first.")
     ] = False,
-    sets: Sets = None,
-    json: Json = False,
+    sets: OverrideOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Run a specification until it ends, --for passes or Ctrl-C; then sum up.
 
@@ -38,33 +40,35 @@ def run(
     query was quarantined or a sink lags behind; 2 bad input; 4 Java, Spark or a port refuses;
     5 the stream failed; 130 interrupted.
     """
-    from evenflow.cli.playing import Wishes, play
-    from evenflow.cli.summary import print_summary
-    from evenflow.spec import load
+    from evenflow.cli.run_spec import RunOptions, run_spec
+    from evenflow.cli.run_summary import print_run_summary
+    from evenflow.spec import load_spec
 
     given = [f"spark.master={master}"] if master else []
     given += [f"workers={workers}"] if workers is not None else []
-    checked = load(spec, [*given, *(sets or [])])
-    wishes = Wishes(
-        seconds=None if lasting is None else seconds_of(lasting),
+    checked = load_spec(spec, [*given, *(sets or [])])
+    wishes = RunOptions(
+        max_seconds=None if lasting is None else parse_seconds(lasting),
         port=port if page else None,
         fresh=fresh,
-        json=json,
+        results_as_json=json,
     )
-    summary = play(checked, wishes)
+    summary = run_spec(checked, wishes)
     if json:
         print_json(summary)
     else:
-        print_summary(summary)
+        print_run_summary(summary)
     raise typer.Exit(int(summary["exit_code"]))
 
 
-def validate(spec: SpecFile, sets: Sets = None, json: Json = False) -> None:
+def validate_command(
+    spec: SpecArgument, sets: OverrideOption = None, json: JsonOption = False
+) -> None:
     """Check a specification as a whole, without starting Spark."""
-    from evenflow.spec import SpecError, load
+    from evenflow.spec import SpecError, load_spec
 
     try:
-        checked = load(spec, sets or [])
+        checked = load_spec(spec, sets or [])
     except SpecError as error:
         if json:
             found = [{name: getattr(p, name) for name in p.__slots__} for p in error.problems]
@@ -83,7 +87,7 @@ def validate(spec: SpecFile, sets: Sets = None, json: Json = False) -> None:
     typer.echo(f"{spec}: fine ({', '.join(counts)}, {said.workers} workers)")
 
 
-def init(
+def init_command(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("evenflow.yaml"),
 ) -> None:
     """Write a commented specification that runs as it is."""
@@ -99,10 +103,10 @@ def init(
     typer.echo(f"wrote {path}; try: evenflow run {path}")
 
 
-def seconds_of(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Read a time to run.
 
-    >>> seconds_of("90s"), seconds_of("1h30m"), seconds_of("2 minutes")
+    >>> parse_seconds("90s"), seconds_of("1h30m"), seconds_of("2 minutes")
     (90.0, 5400.0, 120.0)
     """
     from evenflow.durations import duration_us

@@ -16,28 +16,28 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from evenflow.errors import InputError
-from evenflow.service import actions, reading
-from evenflow.service.events import Events, Hub
-from evenflow.service.guard import Access, Guard
-from evenflow.service.openapi import Endpoint, describe
-from evenflow.service.running import Running
+from evenflow.service import actions, routes
+from evenflow.service.events import EventHub, EventsEndpoint
+from evenflow.service.guard import AccessPolicy, Guard
+from evenflow.service.openapi import Endpoint, openapi_document
+from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.watcher import Watcher
 
-_JSON = "application/json"
+_JSON_TYPE = "application/json"
 
 
 def application(
-    run: Running,
+    run: RunProtocol,
     watcher: Watcher,
-    hub: Hub,
-    access: Access,
+    hub: EventHub,
+    access: AccessPolicy,
     *,
     page: bool = True,
     started: Callable[[], None] | None = None,
 ) -> Starlette:
     """Return the application; `started` is called on its event loop before the first request."""
-    endpoints = [*reading.endpoints(watcher, hub), *actions.endpoints(run)]
-    described = describe(endpoints)
+    endpoints = [*routes.read_endpoints(watcher, hub), *actions.write_endpoints(run)]
+    described = openapi_document(endpoints)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(described)
@@ -46,7 +46,7 @@ def application(
         raise HTTPException(404, f"there is nothing at {request.url.path}; see /openapi.json")
 
     async def metrics(_: Request) -> Response:
-        return Response(watcher.metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(watcher.metrics.exposition(), media_type="text/plain; version=0.0.4")
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -57,26 +57,26 @@ def application(
 
     routes: list[Route | Mount] = [_route(endpoint) for endpoint in endpoints]
     routes += [
-        Route("/api/events", Events(hub), methods=["GET"]),
+        Route("/api/events", EventsEndpoint(hub), methods=["GET"]),
         Route("/api/{rest:path}", nothing, methods=["GET", "POST", "DELETE"]),
         Route("/openapi.json", openapi),
         Route("/metrics", metrics),
     ]
     if page:
-        routes.append(Mount("/", _static()))
+        routes.append(Mount("/", _static_files()))
     return Starlette(
         routes=routes,
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
-            InputError: _refused,
-            ValidationError: _malformed,
-            HTTPException: _not_there,
+            InputError: _on_input_error,
+            ValidationError: _on_validation_error,
+            HTTPException: _on_http_error,
         },
         lifespan=lifespan,
     )
 
 
-def _static() -> StaticFiles:
+def _static_files() -> StaticFiles:
     """Serve the files of the package alone."""
     with as_file(files("evenflow.service") / "page") as folder:
         return StaticFiles(directory=folder, html=True)
@@ -87,29 +87,29 @@ def _route(endpoint: Endpoint) -> Route:
         if endpoint.body is None:
             answer = await run_in_threadpool(endpoint.handle, request)
         else:
-            body = await _body(request, endpoint.body)
+            body = await _parse_body(request, endpoint.body)
             answer = await run_in_threadpool(endpoint.handle, request, body)
-        return Response(_dump(answer), media_type=_JSON)
+        return Response(_to_json(answer), media_type=_JSON_TYPE)
 
     return Route(endpoint.path, handle, methods=[endpoint.method])
 
 
-async def _body(request: Request, model: type[BaseModel]) -> BaseModel:
+async def _parse_body(request: Request, model: type[BaseModel]) -> BaseModel:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != _JSON:
-        raise HTTPException(415, f"send {_JSON}, got {kind or 'no content type'!r}")
+    if kind != _JSON_TYPE:
+        raise HTTPException(415, f"send {_JSON_TYPE}, got {kind or 'no content type'!r}")
     return model.model_validate_json(await request.body())
 
 
-def _dump(answer: BaseModel | Sequence[BaseModel]) -> bytes:
+def _to_json(answer: BaseModel | Sequence[BaseModel]) -> bytes:
     return TypeAdapter(Any).dump_json(answer)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _on_input_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)
 
 
-async def _malformed(_: Request, error: Exception) -> Response:
+async def _on_validation_error(_: Request, error: Exception) -> Response:
     """Name every field that is wrong, on one line."""
     assert isinstance(error, ValidationError)  # noqa: S101 - registered for it alone
     said = [
@@ -119,6 +119,6 @@ async def _malformed(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": "; ".join(said)}, 400)
 
 
-async def _not_there(_: Request, error: Exception) -> Response:
+async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it alone
     return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)

@@ -4,43 +4,43 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(min_length=1, max_length=128)]
+NameField = Annotated[str, Field(min_length=1, max_length=128)]
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """The JSON object of a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Submit(Body):
+class SubmitRequest(RequestBody):
     """A query, or with `template` an SQL text with parameters such as :symbol."""
 
-    name: Name
+    name: NameField
     sql: Annotated[str, Field(min_length=1, max_length=20_000)]
-    key: list[Name] | None = None
+    key: list[NameField] | None = None
     publish: bool = False
     worker: Annotated[int, Field(ge=0)] | None = None
     template: bool = False
 
 
-class Subscribe(Body):
+class SubscribeRequest(RequestBody):
     """Rows with the column `subscription` and one for each parameter."""
 
     rows: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20_000)]
 
 
-class Unsubscribe(Body):
+class UnsubscribeRequest(RequestBody):
     """Names of subscriptions."""
 
     names: Annotated[list[str], Field(min_length=1, max_length=20_000)]
 
 
-class Pin(Body):
+class PinRequest(RequestBody):
     """The worker to keep a query on; none: where it is."""
 
     worker: Annotated[int, Field(ge=0)] | None = None
 
 
-class Nothing(Body):
+class EmptyRequest(RequestBody):
     """An empty object."""

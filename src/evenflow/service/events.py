@@ -12,92 +12,92 @@ from dataclasses import dataclass, field
 
 from starlette.types import Receive, Scope, Send
 
-from evenflow.service.watcher import Published
+from evenflow.service.watcher import PublishedState
 
-_MISSED, _QUEUED = 60, 8
-_BEAT_SECONDS, _SEND_SECONDS = 15.0, 10.0
+_REPLAY_EVENTS, _MAX_QUEUED = 60, 8
+_HEARTBEAT_SECONDS, _SEND_TIMEOUT_SECONDS = 15.0, 10.0
 
 
 @dataclass(eq=False, slots=True)
-class Client:
+class EventClient:
     """One open connection."""
 
-    queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_QUEUED))
-    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_MAX_QUEUED))
+    disconnect: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Hub:
+class EventHub:
     """All clients; lives on the server's event loop, which alone may touch it."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.current: Published | None = None
-        self.clients: set[Client] = set()
-        self.dropped = 0
+        self.max_clients = limit
+        self.current: PublishedState | None = None
+        self.clients: set[EventClient] = set()
+        self.dropped_clients = 0
         # Ids of an earlier life of the service must not be taken for ours.
-        self._life, self._number = uuid.uuid4().hex[:8], 0
-        self._missed: deque[tuple[int, bytes]] = deque(maxlen=_MISSED)
-        self._whole: bytes | None = None
+        self._instance_id, self._last_event_number = uuid.uuid4().hex[:8], 0
+        self._recent_events: deque[tuple[int, bytes]] = deque(maxlen=_REPLAY_EVENTS)
+        self._state_event: bytes | None = None
 
-    def publish(self, found: Published) -> None:
+    def publish(self, found: PublishedState) -> None:
         """Give what changed to every client, serialised once."""
-        self._number += 1
-        self.current, self._whole = found, None
-        event = self._event("batch", found.delta.model_dump_json(exclude_unset=True))
-        self._missed.append((self._number, event))
+        self._last_event_number += 1
+        self.current, self._state_event = found, None
+        event = self._format_event("batch", found.delta.model_dump_json(exclude_unset=True))
+        self._recent_events.append((self._last_event_number, event))
         for client in list(self.clients):
-            self._give(client, event)
+            self._enqueue(client, event)
 
     def close(self) -> None:
         """Let all clients go."""
         for client in list(self.clients):
             self._drop(client)
 
-    def join(self, last_id: str) -> Client | None:
+    def join(self, last_id: str) -> EventClient | None:
         """Add a client, unless there are too many; what it gets first is in its queue."""
-        if len(self.clients) >= self.limit:
+        if len(self.clients) >= self.max_clients:
             return None
-        client = Client()
+        client = EventClient()
         self.clients.add(client)
-        for event in self._first(last_id):
+        for event in self._initial_events(last_id):
             client.queue.put_nowait(event)
         return client
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: EventClient) -> None:
         """Forget a client."""
         self.clients.discard(client)
 
-    def _first(self, last_id: str) -> list[bytes]:
+    def _initial_events(self, last_id: str) -> list[bytes]:
         life, _, number = last_id.partition("-")
-        if life == self._life and number.isdecimal():
-            missed = [event for n, event in self._missed if n > int(number)]
-            if int(number) + len(missed) == self._number and len(missed) < _QUEUED:
+        if life == self._instance_id and number.isdecimal():
+            missed = [event for n, event in self._recent_events if n > int(number)]
+            if int(number) + len(missed) == self._last_event_number and len(missed) < _MAX_QUEUED:
                 return missed
         if self.current is None:
             return []
-        if self._whole is None:
-            self._whole = self._event("state", self.current.state.model_dump_json())
-        return [self._whole]
+        if self._state_event is None:
+            self._state_event = self._format_event("state", self.current.state.model_dump_json())
+        return [self._state_event]
 
-    def _give(self, client: Client, event: bytes) -> None:
+    def _enqueue(self, client: EventClient, event: bytes) -> None:
         try:
             client.queue.put_nowait(event)
         except asyncio.QueueFull:
             self._drop(client)
 
-    def _drop(self, client: Client) -> None:
-        self.dropped += 1
-        client.dropped.set()
+    def _drop(self, client: EventClient) -> None:
+        self.dropped_clients += 1
+        client.disconnect.set()
         self.leave(client)
 
-    def _event(self, kind: str, data: str) -> bytes:
-        return f"id: {self._life}-{self._number}\nevent: {kind}\ndata: {data}\n\n".encode()
+    def _format_event(self, kind: str, data: str) -> bytes:
+        return f"id: {self._instance_id}-{self._last_event_number}\nevent: {kind}\ndata: {data}\n\n".encode()
 
 
-class Events:
+class EventsEndpoint:
     """The ASGI application of `/api/events`."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: EventHub) -> None:
         self.hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,12 +105,12 @@ class Events:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         client = self.hub.join(headers.get(b"last-event-id", ""))
         if client is None:
-            await _refuse(send, f"{self.hub.limit} clients are connected already; close one")
+            await _reject(send, f"{self.hub.max_clients} clients are connected already; close one")
             return
         parts = [
-            asyncio.ensure_future(_pump(client, send)),
-            asyncio.ensure_future(_gone(receive)),
-            asyncio.ensure_future(client.dropped.wait()),
+            asyncio.ensure_future(_send_events(client, send)),
+            asyncio.ensure_future(_disconnected(receive)),
+            asyncio.ensure_future(client.disconnect.wait()),
         ]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +121,7 @@ class Events:
             await asyncio.gather(*parts, return_exceptions=True)
 
 
-async def _pump(client: Client, send: Send) -> None:
+async def _send_events(client: EventClient, send: Send) -> None:
     start = {
         "type": "http.response.start",
         "status": 200,
@@ -136,20 +136,20 @@ async def _pump(client: Client, send: Send) -> None:
     while True:
         # Not wait_for: before Python 3.12 it may lose a cancellation.
         try:
-            async with asyncio.timeout(_BEAT_SECONDS):
+            async with asyncio.timeout(_HEARTBEAT_SECONDS):
                 event = await client.queue.get()
         except TimeoutError:
             event = b": beat\n\n"
-        async with asyncio.timeout(_SEND_SECONDS):
+        async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
             await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _refuse(send: Send, why: str) -> None:
+async def _reject(send: Send, why: str) -> None:
     body = json.dumps({"error": why}).encode()
     headers = [(b"content-type", b"application/json"), (b"retry-after", b"10")]
     await send({"type": "http.response.start", "status": 503, "headers": headers})

@@ -18,13 +18,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADER = "x-evenflow"
-COOKIE = "evenflow_token"
+WRITE_HEADER = "x-evenflow"
+TOKEN_COOKIE = "evenflow_token"
 MAX_BODY_BYTES = 1 << 20
 _SAFE_METHODS = ("GET", "HEAD")
-_OPEN_PATHS = ("/healthz",)
+_PUBLIC_PATHS = ("/healthz",)
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
-_HEADERS = {
+_SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -37,7 +37,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPolicy:
     """Who may come in; `hosts` None admits every name, for which a token must then stand."""
 
     token: str | None = None
@@ -45,26 +45,28 @@ class Access:
 
 
 @dataclass(slots=True)
-class Bucket:
-    """Requests allowed: `rate` a second, `burst` at once."""
+class RateLimiter:
+    """Requests allowed: `rate_per_second` a second, `burst` at once."""
 
-    rate: float
+    rate_per_second: float
     burst: float
     clock: Callable[[], float] = time.monotonic
-    _level: float = field(init=False)
-    _at: float = field(init=False)
+    _available: float = field(init=False)
+    _updated_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._level, self._at = self.burst, self.clock()
+        self._available, self._updated_at = self.burst, self.clock()
 
-    def take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take one, or tell that none is left."""
         now = self.clock()
-        self._level = min(self.burst, self._level + (now - self._at) * self.rate)
-        self._at = now
-        if self._level < 1:
+        self._available = min(
+            self.burst, self._available + (now - self._updated_at) * self.rate_per_second
+        )
+        self._updated_at = now
+        if self._available < 1:
             return False
-        self._level -= 1
+        self._available -= 1
         return True
 
 
@@ -75,9 +77,9 @@ class _TooLargeError(Exception):
 class Guard:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: AccessPolicy) -> None:
         self.app, self.access = app, access
-        self._reads, self._changes = Bucket(100, 300), Bucket(10, 30)
+        self._read_limiter, self._write_limiter = RateLimiter(100, 300), RateLimiter(10, 30)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -85,8 +87,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = self._refuse(scope, headers)
-        sending = _with_headers(send)
+        refused = self._reject(scope, headers)
+        sending = _add_security_headers(send)
         if refused is not None:
             await refused(scope, receive, sending)
             return
@@ -98,76 +100,80 @@ class Guard:
             await sending(message)
 
         try:
-            await self.app(scope, _limited(receive), watched)
+            await self.app(scope, _limit_body(receive), watched)
         except _TooLargeError:
             if begun:
                 raise
-            await _error(413, f"a body may have {MAX_BODY_BYTES} bytes; send it in parts")(
+            await _error_response(413, f"a body may have {MAX_BODY_BYTES} bytes; send it in parts")(
                 scope, receive, sending
             )
 
-    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
+    def _reject(self, scope: Scope, headers: Headers) -> Response | None:
         host, method = headers.get("host", ""), scope["method"]
-        if self.access.hosts is not None and _name(host) not in self.access.hosts:
-            return _error(400, f"the host {host!r} is not served here; use {_served(self.access)}")
-        if scope["path"] not in _OPEN_PATHS and not self._known(headers):
+        if self.access.hosts is not None and _host_name(host) not in self.access.hosts:
+            return _error_response(
+                400, f"the host {host!r} is not served here; use {_allowed_hosts(self.access)}"
+            )
+        if scope["path"] not in _PUBLIC_PATHS and not self._is_authenticated(headers):
             return self._log_in(scope)
-        bucket = self._reads if method in _SAFE_METHODS else self._changes
-        if not bucket.take():
-            refused = _error(429, "too many requests; try again in a second")
+        bucket = self._read_limiter if method in _SAFE_METHODS else self._write_limiter
+        if not bucket.try_acquire():
+            refused = _error_response(429, "too many requests; try again in a second")
             refused.headers["retry-after"] = "1"
             return refused
         if int(headers.get("content-length") or 0) > MAX_BODY_BYTES:
-            return _error(413, f"a body may have {MAX_BODY_BYTES} bytes; send it in parts")
-        return None if method in _SAFE_METHODS else _foreign(headers)
+            return _error_response(413, f"a body may have {MAX_BODY_BYTES} bytes; send it in parts")
+        return None if method in _SAFE_METHODS else _reject_cross_site(headers)
 
-    def _known(self, headers: Headers) -> bool:
+    def _is_authenticated(self, headers: Headers) -> bool:
         if self.access.token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            given = _cookie(headers.get("cookie", ""))
-        return self._right(given.strip())
+            given = _cookie_token(headers.get("cookie", ""))
+        return self._token_matches(given.strip())
 
-    def _right(self, given: str) -> bool:
+    def _token_matches(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), (self.access.token or "").encode())
 
     def _log_in(self, scope: Scope) -> Response:
         """Turn the token of the first address into a cookie, so that it leaves the address bar."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and scope["method"] == "GET" and self._right(given):
+        if scope["path"] == "/" and scope["method"] == "GET" and self._token_matches(given):
             entered = RedirectResponse("/", 303)
-            entered.set_cookie(COOKIE, given, httponly=True, samesite="strict", path="/")
+            entered.set_cookie(TOKEN_COOKIE, given, httponly=True, samesite="strict", path="/")
             return entered
-        refused = _error(401, "a token is needed: Authorization: Bearer, or open /?token=...")
+        refused = _error_response(
+            401, "a token is needed: Authorization: Bearer, or open /?token=..."
+        )
         refused.headers["www-authenticate"] = "Bearer"
         return refused
 
 
-def _foreign(headers: Headers) -> Response | None:
+def _reject_cross_site(headers: Headers) -> Response | None:
     """Refuse a change that another site's page could have sent."""
-    if headers.get(HEADER) is None:
-        return _error(403, f"a change needs the header {HEADER}: 1")
+    if headers.get(WRITE_HEADER) is None:
+        return _error_response(403, f"a change needs the header {WRITE_HEADER}: 1")
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        return _error(403, f"a change may come from our own page only, got {origin!r}")
+        return _error_response(403, f"a change may come from our own page only, got {origin!r}")
     if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        return _error(403, "a change may come from our own page only")
+        return _error_response(403, "a change may come from our own page only")
     return None
 
 
-def _with_headers(send: Send) -> Send:
+def _add_security_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in _SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
         await send(message)
 
     return sending
 
 
-def _limited(receive: Receive) -> Receive:
+def _limit_body(receive: Receive) -> Receive:
     seen = 0
 
     async def receiving() -> Message:
@@ -181,14 +187,14 @@ def _limited(receive: Receive) -> Receive:
     return receiving
 
 
-def _error(status: int, text: str) -> Response:
+def _error_response(status: int, text: str) -> Response:
     return JSONResponse({"error": text}, status)
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return a Host header without its port.
 
-    >>> _name("localhost:8080"), _name("[::1]:8080"), _name("[::1]")
+    >>> _host_name("localhost:8080"), _name("[::1]:8080"), _name("[::1]")
     ('localhost', '[::1]', '[::1]')
     """
     if host.startswith("["):
@@ -196,13 +202,13 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _served(access: Access) -> str:
+def _allowed_hosts(access: AccessPolicy) -> str:
     return ", ".join(sorted(access.hosts or ()))
 
 
-def _cookie(header: str) -> str:
+def _cookie_token(header: str) -> str:
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        found = SimpleCookie(header).get(TOKEN_COOKIE)
     except CookieError:
         return ""
     return "" if found is None else found.value

@@ -7,73 +7,73 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from evenflow.model.decision import Decision, Outcome
-from evenflow.service import views
+from evenflow.service import schemas
 
 # A label costs the scraper a series for ever: the heaviest queries have one each.
-_QUERIES = 100
-_SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60)
+_MAX_QUERY_LABELS = 100
+_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60)
 
 
 class Metrics:
     """What `/metrics` tells; counted on the watcher's thread, read on the server's."""
 
-    def __init__(self, state: Callable[[], views.State | None]) -> None:
+    def __init__(self, state: Callable[[], schemas.RunState | None]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._seconds = self._times(
+        self._batch_seconds = self._histogram(
             "evenflow_batch_seconds", "Time from the end of one batch to the end of the next."
         )
         self._rows = self._counter("evenflow_rows", "Rows taken in by queries.")
-        self._changes = self._counter(
+        self._plan_changes = self._counter(
             "evenflow_plan_changes", "Plans followed, by what asked for them.", ("trigger",)
         )
         self._moves = self._counter("evenflow_moves", "Moves, by what was moved.", ("what",))
-        self._bytes = self._counter("evenflow_move_bytes", "State handed over by moves.")
-        self._pause = self._times(
+        self._move_bytes = self._counter("evenflow_move_bytes", "State handed over by moves.")
+        self._move_pause_seconds = self._histogram(
             "evenflow_move_pause_seconds", "How much longer the batch of a hand-over took."
         )
-        self._duration = self._times(
+        self._move_seconds = self._histogram(
             "evenflow_move_seconds", "From a decision until what it moves had moved."
         )
-        self.registry.register(_Gauges(state))
+        self.registry.register(_StateGauges(state))
 
-    def _times(self, name: str, help_text: str) -> Histogram:
-        return Histogram(name, help_text, buckets=_SECONDS, registry=self.registry)
+    def _histogram(self, name: str, help_text: str) -> Histogram:
+        return Histogram(name, help_text, buckets=_BUCKETS_SECONDS, registry=self.registry)
 
     def _counter(self, name: str, help_text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(name, help_text, labels, registry=self.registry)
 
-    def batch(self, seconds: float, rows: int) -> None:
+    def count_batch(self, seconds: float, rows: int) -> None:
         """Count a batch."""
-        self._seconds.observe(seconds)
+        self._batch_seconds.observe(seconds)
         self._rows.inc(rows)
 
-    def decided(self, made: Decision) -> None:
+    def count_plan_change(self, made: Decision) -> None:
         """Count a plan that is followed."""
-        self._changes.labels(made.trigger).inc()
+        self._plan_changes.labels(made.trigger).inc()
         keys = sum(move.key_hash is not None for move in made.moves)
         self._moves.labels("key").inc(keys)
         self._moves.labels("query").inc(len(made.moves) - keys)
 
-    def came(self, outcome: Outcome) -> None:
+    def count_outcome(self, outcome: Outcome) -> None:
         """Count what a plan cost."""
-        self._bytes.inc(outcome.handed_bytes)
-        self._pause.observe(max(0.0, outcome.pause_seconds))
+        self._move_bytes.inc(outcome.handed_bytes)
+        self._move_pause_seconds.observe(max(0.0, outcome.pause_seconds))
         if outcome.duration_seconds is not None:
-            self._duration.observe(outcome.duration_seconds)
+            self._move_seconds.observe(outcome.duration_seconds)
 
-    def text(self) -> bytes:
+    def exposition(self) -> bytes:
         """Return the exposition."""
         return generate_latest(self.registry)
 
 
-class _Gauges(Collector):
+class _StateGauges(Collector):
     """The last state; a worker or query that is gone has no series."""
 
-    def __init__(self, state: Callable[[], views.State | None]) -> None:
-        self._state = state
+    def __init__(self, state: Callable[[], schemas.RunState | None]) -> None:
+        self._current_state = state
 
     def collect(self) -> Iterable[Metric]:
-        found = self._state()
+        found = self._current_state()
         if found is None:
             return
         whole = found.summary
@@ -93,11 +93,11 @@ class _Gauges(Collector):
             ("up", "1 while the run goes on.", float(whole.status != "ended")),
         ):
             yield GaugeMetricFamily(f"evenflow_{name}", text, value=value)
-        yield from self._workers(found.workers)
-        yield self._queries(found.queries)
+        yield from self._worker_gauges(found.workers)
+        yield self._query_gauge(found.queries)
 
     @staticmethod
-    def _workers(workers: list[views.Worker]) -> Iterable[Metric]:
+    def _worker_gauges(workers: list[schemas.WorkerInfo]) -> Iterable[Metric]:
         load = GaugeMetricFamily(
             "evenflow_worker_load_ratio", "Share of a core that queries need.", labels=["worker"]
         )
@@ -108,13 +108,13 @@ class _Gauges(Collector):
         return load, state
 
     @staticmethod
-    def _queries(queries: list[views.Query]) -> Metric:
+    def _query_gauge(queries: list[schemas.QueryInfo]) -> Metric:
         load = GaugeMetricFamily(
             "evenflow_query_load_ratio",
-            f"Share of a core that a query needs; beyond the heaviest {_QUERIES}: other.",
+            f"Share of a core that a query needs; beyond the heaviest {_MAX_QUERY_LABELS}: other.",
             labels=["query"],
         )
-        for query in queries[:_QUERIES]:
+        for query in queries[:_MAX_QUERY_LABELS]:
             load.add_metric([query.name], query.load)
-        load.add_metric(["other"], sum(query.load for query in queries[_QUERIES:]))
+        load.add_metric(["other"], sum(query.load for query in queries[_MAX_QUERY_LABELS:]))
         return load

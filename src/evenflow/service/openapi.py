@@ -10,15 +10,15 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 
-from evenflow.service import views
+from evenflow.service import schemas
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class QueryParameter:
     """A parameter of the query string."""
 
     name: str
-    kind: str
+    json_type: str
     help: str
 
 
@@ -26,24 +26,24 @@ class Parameter:
 class Endpoint:
     """One thing that can be asked: `handle` takes the request, and the checked body if any.
 
-    `answer` is the model of the answer, or of the members of the list it is.
+    `response` is the model of the answer, or of the members of the list it is.
     """
 
     method: str
     path: str
     summary: str
     handle: Any
-    answer: type[BaseModel]
-    many: bool = False
+    response: type[BaseModel]
+    is_list: bool = False
     body: type[BaseModel] | None = None
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[QueryParameter, ...] = ()
 
 
-def describe(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the document of `/openapi.json`."""
     endpoints = list(endpoints)
-    models: set[type[BaseModel]] = {views.Error}
-    models |= {model for e in endpoints for model in (e.answer, e.body) if model is not None}
+    models: set[type[BaseModel]] = {schemas.ErrorBody}
+    models |= {model for e in endpoints for model in (e.response, e.body) if model is not None}
     listed = sorted(models, key=lambda model: model.__name__)
     _, schemas = models_json_schema(
         [(model, "serialization") for model in listed], ref_template="#/components/schemas/{model}"
@@ -64,8 +64,8 @@ def describe(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    answer: dict[str, Any] = _ref(endpoint.answer)
-    if endpoint.many:
+    answer: dict[str, Any] = _schema_ref(endpoint.response)
+    if endpoint.is_list:
         answer = {"type": "array", "items": answer}
     described: dict[str, Any] = {
         "summary": endpoint.summary,
@@ -80,7 +80,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
                     "name": parameter.name,
                     "in": "query",
                     "description": parameter.help,
-                    "schema": {"type": parameter.kind},
+                    "schema": {"type": parameter.json_type},
                 }
                 for parameter in endpoint.parameters
             ),
@@ -89,7 +89,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "200": {"description": "OK", "content": {"application/json": {"schema": answer}}},
             "default": {
                 "description": "Refused",
-                "content": {"application/json": {"schema": _ref(views.Error)}},
+                "content": {"application/json": {"schema": _schema_ref(schemas.ErrorBody)}},
             },
         },
     }
@@ -105,7 +105,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.body is not None:
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _ref(endpoint.body)}},
+            "content": {"application/json": {"schema": _schema_ref(endpoint.body)}},
         }
     return described
 
@@ -115,11 +115,11 @@ def _operation_id(endpoint: Endpoint) -> str:
     return "_".join((endpoint.method.lower(), *words))
 
 
-def _ref(model: type[BaseModel]) -> dict[str, Any]:
+def _schema_ref(model: type[BaseModel]) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def number(request: Request, name: str, default: int, most: int) -> int:
+def int_parameter(request: Request, name: str, default: int, most: int) -> int:
     """Read a whole number of the query string, at most `most`."""
     text = request.query_params.get(name, str(default))
     return min(int(text), most) if text.isdecimal() and len(text) < 10 else default

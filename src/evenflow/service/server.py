@@ -11,30 +11,37 @@ import uvicorn
 
 from evenflow.errors import InputError
 from evenflow.service.app import application
-from evenflow.service.events import Hub
-from evenflow.service.guard import LOOPBACK, Access
-from evenflow.service.running import Running
-from evenflow.service.watcher import Published, Watcher
+from evenflow.service.events import EventHub
+from evenflow.service.guard import LOOPBACK, AccessPolicy
+from evenflow.service.run_protocol import RunProtocol
+from evenflow.service.watcher import PublishedState, Watcher
 
-TOKEN = "EVENFLOW_TOKEN"  # noqa: S105 - the name of a variable
-_ALL = ("0.0.0.0", "::", "")  # noqa: S104 - refused without a token
-_CLIENTS, _CONNECTIONS = 32, 128
-_SHORTEST_TOKEN = 16
+TOKEN_VARIABLE = "EVENFLOW_TOKEN"  # noqa: S105 - the name of a variable
+_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - refused without a token
+_MAX_EVENT_CLIENTS, _MAX_CONNECTIONS = 32, 128
+_MIN_TOKEN_LENGTH = 16
 # A reader that takes nothing for so long is cut off by the kernel, with what was queued for it.
-_SILENCE_MS = 20_000
+_TCP_USER_TIMEOUT_MS = 20_000
 
 
 class Server:
     """A served run; `stop` ends the service, not the run."""
 
-    def __init__(self, run: Running, host: str, port: int, token: str | None, page: bool) -> None:
+    def __init__(
+        self, run: RunProtocol, host: str, port: int, token: str | None, page: bool
+    ) -> None:
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self.token = token
-        hosts = None if host in _ALL else frozenset({*LOOPBACK, host.lower()})
-        self._watcher, self.hub = Watcher(run), Hub(_CLIENTS)
+        hosts = None if host in _WILDCARD_HOSTS else frozenset({*LOOPBACK, host.lower()})
+        self._watcher, self.hub = Watcher(run), EventHub(_MAX_EVENT_CLIENTS)
         app = application(
-            run, self._watcher, self.hub, Access(token, hosts), page=page, started=self._started
+            run,
+            self._watcher,
+            self.hub,
+            AccessPolicy(token, hosts),
+            page=page,
+            started=self._start_watcher,
         )
         config = uvicorn.Config(
             app,
@@ -43,12 +50,12 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
             timeout_keep_alive=10,
             timeout_graceful_shutdown=2,
             ws="none",
         )
-        logging.getLogger("uvicorn.error").addFilter(_not_of_the_dropped)
+        logging.getLogger("uvicorn.error").addFilter(_hide_incomplete_responses)
         self._server = uvicorn.Server(config)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="evenflow-service", daemon=True)
@@ -56,7 +63,7 @@ class Server:
     @property
     def url(self) -> str:
         """Where the page is."""
-        host = "127.0.0.1" if self.host in _ALL else self.host
+        host = "127.0.0.1" if self.host in _WILDCARD_HOSTS else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def start(self) -> "Server":
@@ -78,10 +85,10 @@ class Server:
         finally:
             self._ready.set()
 
-    def _started(self) -> None:
+    def _start_watcher(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def publish(found: Published) -> None:
+        def publish(found: PublishedState) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self.hub.publish, found)
 
@@ -89,7 +96,7 @@ class Server:
 
 
 def serve(
-    run: Running,
+    run: RunProtocol,
     host: str = "127.0.0.1",
     port: int = 8080,
     token: str | None = None,
@@ -100,18 +107,18 @@ def serve(
 
     Another address than the loopback needs a token, given here or as EVENFLOW_TOKEN.
     """
-    token = token or os.environ.get(TOKEN) or None
+    token = token or os.environ.get(TOKEN_VARIABLE) or None
     if token is None and host not in LOOPBACK:
         raise InputError(
             f"the service is to listen on {host!r}, where others reach it, without a token; "
-            f"set {TOKEN} or use 127.0.0.1"
+            f"set {TOKEN_VARIABLE} or use 127.0.0.1"
         )
-    if token is not None and len(token) < _SHORTEST_TOKEN:
-        raise InputError(f"a token needs {_SHORTEST_TOKEN} characters, got {len(token)}")
+    if token is not None and len(token) < _MIN_TOKEN_LENGTH:
+        raise InputError(f"a token needs {_MIN_TOKEN_LENGTH} characters, got {len(token)}")
     return Server(run, host.strip("[]"), port, token, page).start()
 
 
-def _not_of_the_dropped(record: logging.LogRecord) -> bool:
+def _hide_incomplete_responses(record: logging.LogRecord) -> bool:
     """Keep silent about answers that were cut off because nobody read them."""
     return "without completing response" not in record.getMessage()
 
@@ -126,5 +133,5 @@ def _listen(host: str, port: int) -> socket.socket:
             f"the service cannot listen on {host}:{port}: {error.strerror}; choose another port"
         ) from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
     return found

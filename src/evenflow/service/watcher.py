@@ -6,44 +6,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from evenflow.service import state, views
+from evenflow.service import present, schemas
 from evenflow.service.metrics import Metrics
-from evenflow.service.record import Record
-from evenflow.service.running import Running
-from evenflow.service.state import Seen
+from evenflow.service.present import ObservedRun
+from evenflow.service.run_protocol import RunProtocol
+from evenflow.service.timeline import Timeline
 
 _log = logging.getLogger(__name__)
-_TICK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 Status = Literal["starting", "running", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedState:
     """What holds after a batch, and how it differs from what held before."""
 
-    seen: Seen
-    state: views.State
-    delta: views.Delta
+    observed: ObservedRun
+    state: schemas.RunState
+    delta: schemas.StateDelta
 
 
 class Watcher:
     """Makes each batch a state once, for all who ask."""
 
-    def __init__(self, run: Running) -> None:
+    def __init__(self, run: RunProtocol) -> None:
         self._run = run
         self.metrics = Metrics(lambda: None if self.current is None else self.current.state)
-        self._record = Record(run.plan.workers, self.metrics)
-        self.current: Published | None = None
+        self._timeline = Timeline(run.plan.workers, self.metrics)
+        self.current: PublishedState | None = None
         self.failing = False
-        self._marks: tuple[object, ...] = ()
+        self._last_seen: tuple[object, ...] = ()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, publish: Callable[[Published], None], looked: Callable[[], None]) -> None:
+    def start(self, publish: Callable[[PublishedState], None], looked: Callable[[], None]) -> None:
         """Publish what holds now, then what changes, until stopped; tell after the first look."""
         self._thread = threading.Thread(
-            target=self._watch, args=(publish, looked), name="evenflow-watcher", daemon=True
+            target=self._poll_loop, args=(publish, looked), name="evenflow-watcher", daemon=True
         )
         self._thread.start()
 
@@ -54,14 +54,16 @@ class Watcher:
             self._thread.join()
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether states are still made."""
         return self._thread is not None and self._thread.is_alive() and not self.failing
 
-    def _watch(self, publish: Callable[[Published], None], looked: Callable[[], None]) -> None:
+    def _poll_loop(
+        self, publish: Callable[[PublishedState], None], looked: Callable[[], None]
+    ) -> None:
         while True:
             try:
-                found = self.look()
+                found = self.poll()
                 if found is not None:
                     publish(found)
                 self.failing = False
@@ -70,10 +72,10 @@ class Watcher:
                     _log.exception("the run cannot be watched; trying again")
                 self.failing = True
             looked()
-            if self._stop.wait(_TICK_SECONDS):
+            if self._stop.wait(_POLL_SECONDS):
                 return
 
-    def look(self) -> Published | None:
+    def poll(self) -> PublishedState | None:
         """Read the run; None if nothing happened since."""
         run = self._run
         snapshots, decisions, outcomes = run.snapshots, run.decisions, run.outcomes
@@ -81,9 +83,9 @@ class Watcher:
         if run.is_active:
             status = "running" if snapshots else "starting"
         marks = (*(end[-1] if end else None for end in (snapshots, decisions, outcomes)), status)
-        if self._marks and all(a is b for a, b in zip(marks, self._marks, strict=True)):
+        if self._last_seen and all(a is b for a, b in zip(marks, self._last_seen, strict=True)):
             return None
-        seen = Seen(
+        seen = ObservedRun(
             plan=run.plan,
             queries=run.queries,
             streams=run.streams,
@@ -92,30 +94,34 @@ class Watcher:
             quarantined=run.quarantined,
             watermarks=run.watermarks,
         )
-        points, better = self._record.add(snapshots, decisions, outcomes)
-        whole = self._state(seen, status)
-        delta = _delta(None if self.current is None else self.current.state, whole, points, better)
-        self.current, self._marks = Published(seen, whole, delta), marks
+        points, better = self._timeline.add(snapshots, decisions, outcomes)
+        whole = self._run_state(seen, status)
+        delta = _state_delta(
+            None if self.current is None else self.current.state, whole, points, better
+        )
+        self.current, self._last_seen = PublishedState(seen, whole, delta), marks
         return self.current
 
-    def _state(self, seen: Seen, status: Status) -> views.State:
-        streams, record = state.streams(seen), self._record
-        return views.State(
-            summary=self._summary(seen, status, streams),
-            workers=state.workers(seen),
-            queries=state.queries(seen, state.SHOWN_QUERIES),
+    def _run_state(self, seen: ObservedRun, status: Status) -> schemas.RunState:
+        streams, record = present.stream_infos(seen), self._timeline
+        return schemas.RunState(
+            summary=self._run_summary(seen, status, streams),
+            workers=present.worker_infos(seen),
+            queries=present.query_infos(seen, present.SHOWN_QUERIES),
             streams=streams,
-            hot_keys=state.hot_keys(seen),
-            correlation=state.correlation(record.points, seen.plan.active),
-            decisions=record.shown(),
+            hot_keys=present.hot_key_infos(seen),
+            correlation=present.correlation_matrix(record.points, seen.plan.active),
+            decisions=record.newest_decisions(),
             points=list(record.points),
         )
 
-    def _summary(self, seen: Seen, status: Status, streams: list[views.Stream]) -> views.Summary:
-        record = self._record
+    def _run_summary(
+        self, seen: ObservedRun, status: Status, streams: list[schemas.StreamInfo]
+    ) -> schemas.RunSummary:
+        record = self._timeline
         last = record.points[-1] if record.points else None
         active = seen.plan.active
-        return views.Summary(
+        return schemas.RunSummary(
             status=status,
             batch=None if last is None else last.batch,
             at=None if last is None else last.at,
@@ -125,7 +131,7 @@ class Watcher:
             queries=len(seen.queries),
             imbalance=1.0 if last is None else last.imbalance,
             bound=1 + self._run.balancing.max_imbalance,
-            mean_load=float(seen.shares()[list(active)].mean()) if active else 0.0,
+            mean_load=float(seen.worker_loads()[list(active)].mean()) if active else 0.0,
             seconds=0.0 if last is None else last.seconds,
             rows_per_second=0.0 if last is None else last.rows_per_second,
             rows=record.rows,
@@ -133,23 +139,23 @@ class Watcher:
             round_robin_bytes=sum(stream.round_robin_bytes for stream in streams),
             plan_changes=record.plan_changes,
             moves=record.moves,
-            handed_bytes=record.handed_bytes,
+            handed_bytes=record.transferred_bytes,
             late=sum(seen.late.values()),
             quarantined=len(seen.quarantined),
             refused=len(self._run.refused),
         )
 
 
-def _delta(
-    before: views.State | None,
-    after: views.State,
-    points: list[views.Point],
-    decisions: list[views.Decision],
-) -> views.Delta:
+def _state_delta(
+    before: schemas.RunState | None,
+    after: schemas.RunState,
+    points: list[schemas.BatchPoint],
+    decisions: list[schemas.DecisionInfo],
+) -> schemas.StateDelta:
     parts = ("workers", "queries", "streams", "hot_keys", "correlation")
     changed = {
         part: getattr(after, part)
         for part in parts
         if before is None or getattr(before, part) != getattr(after, part)
     }
-    return views.Delta(summary=after.summary, points=points, decisions=decisions, **changed)
+    return schemas.StateDelta(summary=after.summary, points=points, decisions=decisions, **changed)

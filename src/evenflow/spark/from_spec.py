@@ -10,9 +10,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from evenflow.errors import InputError
 from evenflow.spark.arrow import arrow_schema
 from evenflow.spark.flow import Flow
-from evenflow.spec import Checked, files
-from evenflow.spec.models import Read, Table
-from evenflow.spec.replay import written
+from evenflow.spec import CheckedSpec, files
+from evenflow.spec.models import InputSpec, ReferenceTableSpec
+from evenflow.spec.replay import ensure_dataset_files
 from evenflow.sql import import_operator
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FORMATS_WITH_OWN_COLUMNS = ("kafka", "rate", "rate-micro-batch", "socket")
 
 
-def flow_from_spec(checked: Checked, spark: "SparkSession", checkpoint: str) -> Flow:
+def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str) -> Flow:
     """Return a flow with everything that the specification names."""
     spec = checked.spec
     flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint)
@@ -39,13 +39,13 @@ def flow_from_spec(checked: Checked, spark: "SparkSession", checkpoint: str) -> 
     return flow
 
 
-def data_folder(checked: Checked) -> Path:
+def data_folder(checked: CheckedSpec) -> Path:
     """Return where bundled data is written: beside the checkpoint if that is local."""
-    place = Path(checked.path(checked.spec.checkpoint).removeprefix("file://"))
+    place = Path(checked.resolve(checked.spec.checkpoint).removeprefix("file://"))
     return place.parent / f"{place.name}-data" if place.is_absolute() else Path("evenflow-data")
 
 
-def _declare_query(flow: Flow, checked: Checked, name: str) -> None:
+def _declare_query(flow: Flow, checked: CheckedSpec, name: str) -> None:
     spec = checked.spec
     if name in spec.queries:
         q = spec.queries[name]
@@ -60,7 +60,9 @@ def _declare_query(flow: Flow, checked: Checked, name: str) -> None:
         )
 
 
-def _source_frame(checked: Checked, spark: "SparkSession", name: str, read: Read) -> "DataFrame":
+def _source_frame(
+    checked: CheckedSpec, spark: "SparkSession", name: str, read: InputSpec
+) -> "DataFrame":
     if read.dataset is not None:
         folder = _dataset_folder(checked, name, read)
         reader = spark.readStream.schema(from_arrow_schema(checked.schemas[name]))
@@ -68,31 +70,33 @@ def _source_frame(checked: Checked, spark: "SparkSession", name: str, read: Read
     return _load(checked, spark.readStream, name, read)
 
 
-def _table_frame(checked: Checked, spark: "SparkSession", name: str, table: Table) -> "DataFrame":
+def _table_frame(
+    checked: CheckedSpec, spark: "SparkSession", name: str, table: ReferenceTableSpec
+) -> "DataFrame":
     if table.rows is not None:
-        return spark.createDataFrame(files.table_of(table.rows, checked.schemas[name]))
+        return spark.createDataFrame(files.table_from_rows(table.rows, checked.schemas[name]))
     if table.dataset is not None:
         return spark.read.parquet(_dataset_folder(checked, name, table))
     return _load(checked, spark.read, name, table)
 
 
-def _dataset_folder(checked: Checked, name: str, read: Read) -> str:
+def _dataset_folder(checked: CheckedSpec, name: str, read: InputSpec) -> str:
     model = checked.spec.datasets[str(read.dataset)]
-    return str(written(model, read.part or name, data_folder(checked)))
+    return str(ensure_dataset_files(model, read.part or name, data_folder(checked)))
 
 
-def _load(checked: Checked, reader: Any, name: str, read: Read) -> "DataFrame":
+def _load(checked: CheckedSpec, reader: Any, name: str, read: InputSpec) -> "DataFrame":
     reader = reader.format(read.format).options(**spark_options(read.options))
     if not read.select and read.format not in _FORMATS_WITH_OWN_COLUMNS:
         reader = reader.schema(from_arrow_schema(checked.schemas[name]))
     try:
-        frame: DataFrame = reader.load(None if read.path is None else checked.path(read.path))
+        frame: DataFrame = reader.load(None if read.path is None else checked.resolve(read.path))
         return frame.selectExpr(*read.select) if read.select else frame
     except PySparkException as error:
         raise InputError(f"{name!r} cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _conform(checked: Checked, name: str, frame: "DataFrame") -> "DataFrame":
+def _conform(checked: CheckedSpec, name: str, frame: "DataFrame") -> "DataFrame":
     """Return a frame with the declared columns; refuse one that has others."""
     wanted = from_arrow_schema(checked.schemas[name])
     try:

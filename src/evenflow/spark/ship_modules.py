@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenflow.spec import Checked
+from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def ship_modules(checked: Checked, spark: "SparkSession") -> None:
+def ship_modules(checked: CheckedSpec, spark: "SparkSession") -> None:
     """Send the modules of its operators; what is installed is installed there too."""
     tops = {o.path.partition(":")[0].partition(".")[0] for o in checked.spec.operators.values()}
     for top in sorted(tops):

@@ -6,9 +6,9 @@ checked.spec.queries, checked.order, checked.subscriptions
 ```
 """
 
-from evenflow.spec.check import Checked
-from evenflow.spec.document import Problem, SpecError
-from evenflow.spec.load import load
+from evenflow.spec.check import CheckedSpec
+from evenflow.spec.document import SpecError, SpecProblem
+from evenflow.spec.load import load_spec
 from evenflow.spec.models import Spec
 
-__all__ = ["Checked", "Problem", "Spec", "SpecError", "load"]
+__all__ = ["CheckedSpec", "Spec", "SpecError", "SpecProblem", "load_spec"]

@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from evenflow.spec.document import Document, Problem, Where
+from evenflow.spec.document import Document, FieldPath, SpecProblem
 
-_KINDS = {
+_EXPECTED_TYPES = {
     "string_type": "a text",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -23,24 +23,24 @@ _KINDS = {
 }
 
 
-def problems_of(
+def problems_from_pydantic(
     error: ValidationError, document: Document, model: type[BaseModel]
-) -> list[Problem]:
+) -> list[SpecProblem]:
     """Return every finding with its place."""
     return [_problem(found, document, model) for found in error.errors()]
 
 
-def _problem(found: Any, document: Document, model: type[BaseModel]) -> Problem:
-    where, kind = _where(found["loc"]), found["type"]
+def _problem(found: Any, document: Document, model: type[BaseModel]) -> SpecProblem:
+    where, kind = _field_path(found["loc"]), found["type"]
     if kind == "extra_forbidden":
-        return document.problem(where, _unknown(where, model), at_key=True)
+        return document.problem_at(where, _unknown_field(where, model), at_key=True)
     if kind.startswith("union_tag"):
         where = (*where, "kind")
-    return document.problem(where, _message(found))
+    return document.problem_at(where, _message(found))
 
 
 def _message(found: Any) -> str:
-    kind, got, context = found["type"], _short(found["input"]), found.get("ctx", {})
+    kind, got, context = found["type"], _short_repr(found["input"]), found.get("ctx", {})
     if kind == "missing":
         return "is missing; give it"
     if kind == "value_error":
@@ -49,26 +49,26 @@ def _message(found: Any) -> str:
         return f"expected one of {context.get('expected_tags', 'the kinds in docs/spec.md')}"
     if kind == "literal_error":
         return f"expected {context['expected']}, got {got}"
-    if kind in _KINDS:
-        return f"expected {_KINDS[kind]}, got {got}"
+    if kind in _EXPECTED_TYPES:
+        return f"expected {_EXPECTED_TYPES[kind]}, got {got}"
     return f"{found['msg'].lower()}, got {got}"
 
 
-def _unknown(where: Where, model: type[BaseModel]) -> str:
-    known = _fields(model, where[:-1])
+def _unknown_field(where: FieldPath, model: type[BaseModel]) -> str:
+    known = _known_fields(model, where[:-1])
     near = get_close_matches(str(where[-1]), known, 1)
     hint = f"did you mean {near[0]!r}? There" if near else "there"
     return f"there is no such field; {hint} are {', '.join(known)}"
 
 
-def _where(loc: Where) -> Where:
+def _field_path(loc: FieldPath) -> FieldPath:
     # Pydantic names the member of a union between the dataset and its field.
     if len(loc) > 2 and loc[0] == "datasets":
         loc = (*loc[:2], *loc[3:])
     return tuple(part for part in loc if part != "[key]")
 
 
-def _fields(model: Any, where: Where) -> list[str]:
+def _known_fields(model: Any, where: FieldPath) -> list[str]:
     """Return the fields that may stand at a place, as they are written."""
     for part in where:
         field = (
@@ -78,19 +78,19 @@ def _fields(model: Any, where: Where) -> list[str]:
         )
         if field is None:
             continue  # the name of an entry: its fields are those of the model below
-        model = _model_in(field.annotation)
+        model = _nested_model(field.annotation)
     if model is None:
         return []
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _model_in(annotation: Any) -> Any:
+def _nested_model(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    inside = (_model_in(each) for each in getattr(annotation, "__args__", ()))
+    inside = (_nested_model(each) for each in getattr(annotation, "__args__", ()))
     return next((each for each in inside if each is not None), None)
 
 
-def _short(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -12,10 +12,10 @@ from evenflow.simulation.flights import Flights
 from evenflow.simulation.market import Market
 from evenflow.simulation.tpch_data import Tpch
 from evenflow.simulation.words import Words
-from evenflow.spec.derive import model_of
+from evenflow.spec.dataclass_model import model_from_dataclass
 
 
-class Data(Protocol):
+class BundledDataset(Protocol):
     """What a dataset offers."""
 
     @property
@@ -26,30 +26,35 @@ class Data(Protocol):
     def tables(self) -> Mapping[str, pa.Schema]:
         """The tables and their columns."""
 
-    def batches_of(self, stream: str) -> Iterator[pa.Table]:
+    def stream_batches(self, stream: str) -> Iterator[pa.Table]:
         """Make the rows of a stream, batch by batch."""
 
-    def rows_of(self, table: str) -> pa.Table:
+    def table_rows(self, table: str) -> pa.Table:
         """Make a table."""
 
 
-KINDS: Mapping[str, Any] = {"market": Market, "flights": Flights, "words": Words, "tpch": Tpch}
+DATASET_CLASSES: Mapping[str, Any] = {
+    "market": Market,
+    "flights": Flights,
+    "words": Words,
+    "tpch": Tpch,
+}
 
 
-def _model(kind: str) -> type[BaseModel]:
+def _dataset_model(kind: str) -> type[BaseModel]:
     said: Any = (Literal[kind], Field(description="Which one."))
-    return model_of(KINDS[kind], kind=said)
+    return model_from_dataclass(DATASET_CLASSES[kind], kind=said)
 
 
-MODELS = {kind: _model(kind) for kind in KINDS}
+DATASET_MODELS = {kind: _dataset_model(kind) for kind in DATASET_CLASSES}
 if TYPE_CHECKING:
-    Dataset = BaseModel
+    DatasetSpec = BaseModel
 else:
-    Dataset = Annotated[reduce(or_, MODELS.values()), Field(discriminator="kind")]
+    DatasetSpec = Annotated[reduce(or_, DATASET_MODELS.values()), Field(discriminator="kind")]
 
 
-def data_of(model: BaseModel) -> Data:
+def build_dataset(model: BaseModel) -> BundledDataset:
     """Return the dataset that a model describes; it refuses what makes no sense."""
     said = model.model_dump()
-    made: Data = KINDS[said.pop("kind")](**said)
+    made: BundledDataset = DATASET_CLASSES[said.pop("kind")](**said)
     return made

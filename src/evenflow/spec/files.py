@@ -13,14 +13,14 @@ import pyarrow.parquet
 
 from evenflow.errors import InputError
 
-FORMATS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
-_READABLE = (".parquet", ".csv", ".jsonl", ".json")
+FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
+_TABLE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
 
 
-def resolved(written: str, folder: Path) -> str:
+def resolve_path(written: str, folder: Path) -> str:
     """Return a path as it stands from anywhere; a URI stays as it is.
 
-    >>> resolved("in/trades", Path("/data")), resolved("s3a://b/c", Path("/data"))
+    >>> resolve_path("in/trades", Path("/data")), resolved("s3a://b/c", Path("/data"))
     ('/data/in/trades', 's3a://b/c')
     """
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", written):
@@ -28,9 +28,9 @@ def resolved(written: str, folder: Path) -> str:
     return str(folder / Path(written).expanduser())
 
 
-def check_there(written: str, folder: Path) -> None:
+def check_exists(written: str, folder: Path) -> None:
     """Refuse a local path at which there is nothing."""
-    path = resolved(written, folder)
+    path = resolve_path(written, folder)
     if not path.startswith("/"):
         return
     # Spark takes patterns too, so a path is one until proved otherwise.
@@ -38,7 +38,7 @@ def check_there(written: str, folder: Path) -> None:
         raise InputError(f"got {written!r}; there is nothing at {path}")
 
 
-def table_of(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
+def table_from_rows(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
     """Make a table of rows written out in YAML."""
     for at, row in enumerate(rows):
         unknown, missing = row.keys() - set(schema.names), set(schema.names) - row.keys()
@@ -51,15 +51,15 @@ def table_of(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
         raise InputError(f"the rows do not fit the columns: {error}") from None
 
 
-def read_rows(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
+def read_table_file(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
     """Read a CSV, JSON lines or Parquet file with the columns of a schema."""
-    path = Path(resolved(written, folder))
-    if path.suffix not in _READABLE:
-        raise InputError(f"got {written!r}; expected a file ending in {', '.join(_READABLE)}")
+    path = Path(resolve_path(written, folder))
+    if path.suffix not in _TABLE_SUFFIXES:
+        raise InputError(f"got {written!r}; expected a file ending in {', '.join(_TABLE_SUFFIXES)}")
     if not path.is_file():
         raise InputError(f"got {written!r}; there is no file {path}")
     try:
-        table = _read(path, schema)
+        table = _read_file(path, schema)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{written} cannot be read as {path.suffix[1:]}: {error}") from None
     missing = [name for name in schema.names if name not in table.column_names]
@@ -72,7 +72,7 @@ def read_rows(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
         raise InputError(f"{written} does not fit {schema.names}: {error}") from None
 
 
-def _read(path: Path, schema: pa.Schema) -> pa.Table:
+def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
     if path.suffix == ".parquet":
         return pa.parquet.read_table(path)
     if path.suffix in (".jsonl", ".json"):

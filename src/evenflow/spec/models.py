@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from evenflow.planning.controller import Balancing as Settings
-from evenflow.spec.datasets import Dataset
-from evenflow.spec.derive import model_of
+from evenflow.spec.dataclass_model import model_from_dataclass
+from evenflow.spec.datasets import DatasetSpec
 
-Options = dict[str, Any]
-Columns = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
+SparkOptions = dict[str, Any]
+NameList = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
 
 
-class Part(BaseModel):
+class SpecModel(BaseModel):
     """A part of a specification; a field it does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Read(Part):
+class InputSpec(SpecModel):
     """Where rows come from: a Spark format with options, or a bundled dataset."""
 
     format: str | None = Field(None, description="Any Spark format: parquet, json, csv, kafka, ...")
     path: str | None = Field(None, description="What to read, relative to this file; or a URI.")
-    options: Options = Field({}, description="Options of the format, as Spark names them.")
+    options: SparkOptions = Field({}, description="Options of the format, as Spark names them.")
     # Pydantic has a `schema` of its own, long deprecated.
     columns: str | None = Field(
         None, alias="schema", description="Columns and types: `ts TIMESTAMP, price DOUBLE`."
@@ -39,7 +39,7 @@ class Read(Part):
     )
 
     @model_validator(mode="after")
-    def _one_origin(self) -> "Read":
+    def _validate_origin(self) -> "InputSpec":
         self._check_origin()
         return self
 
@@ -55,7 +55,7 @@ class Read(Part):
             raise ValueError("`part` names a part of a dataset; leave it out")
 
 
-class Source(Read):
+class SourceSpec(InputSpec):
     """A stream: rows with an event time."""
 
     time: str = Field(description="The event-time column, a TIMESTAMP.")
@@ -64,7 +64,7 @@ class Source(Read):
     )
 
 
-class Table(Read):
+class ReferenceTableSpec(InputSpec):
     """A reference table, read once when the run starts."""
 
     rows: tuple[dict[str, Any], ...] | None = Field(
@@ -78,28 +78,28 @@ class Table(Read):
             raise ValueError("give `rows` or `format` or `dataset`, one of them")
 
 
-def _key(value: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]] | None:
+def _parse_key(value: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]] | None:
     """Take a column, a list of columns, or those of each stream."""
     if isinstance(value, dict) and value:
-        return {str(stream): _columns(columns) for stream, columns in value.items()}
-    return None if value is None else _columns(value)
+        return {str(stream): _parse_columns(columns) for stream, columns in value.items()}
+    return None if value is None else _parse_columns(value)
 
 
-def _columns(value: Any) -> tuple[str, ...]:
+def _parse_columns(value: Any) -> tuple[str, ...]:
     found = (value,) if isinstance(value, str) else value
-    if not isinstance(found, list | tuple) or not found or not all(map(_is_text, found)):
+    if not isinstance(found, list | tuple) or not found or not all(map(_is_nonempty_string, found)):
         raise ValueError(f"expected a column, a list of them or {{stream: columns}}, got {value!r}")
     return tuple(found)
 
 
-def _is_text(value: object) -> bool:
+def _is_nonempty_string(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-class Hosting(Part):
+class HostedSpec(SpecModel):
     """How a query is hosted."""
 
-    key: Annotated[Any, BeforeValidator(_key)] = Field(
+    key: Annotated[Any, BeforeValidator(_parse_key)] = Field(
         None,
         description="Columns to spread it by over all workers; `{stream: columns}` where streams "
         "name them differently. Left out: it is whole.",
@@ -108,13 +108,13 @@ class Hosting(Part):
     worker: int | None = Field(None, ge=0, description="Pin it to this worker.")
 
 
-class Query(Hosting):
+class QuerySpec(HostedSpec):
     """A continuous SELECT; `name: SELECT ...` is short for `name: {sql: SELECT ...}`."""
 
     sql: str = Field(description="Spark SQL; see writing-queries.md.")
 
 
-class Subscriptions(Part):
+class SubscriptionsSpec(SpecModel):
     """Rows with the column `subscription`, their name, and one for each parameter."""
 
     path: str | None = Field(None, description="A file ending in .csv, .jsonl or .parquet.")
@@ -123,7 +123,7 @@ class Subscriptions(Part):
     rows: tuple[dict[str, Any], ...] | None = Field(None, description="The rows themselves.")
 
     @model_validator(mode="after")
-    def _one_origin(self) -> "Subscriptions":
+    def _validate_origin(self) -> "SubscriptionsSpec":
         if sum(value is not None for value in (self.path, self.dataset, self.rows)) != 1:
             raise ValueError("give `path` or `dataset` or `rows`, one of them")
         if (self.part is None) != (self.dataset is None):
@@ -131,41 +131,41 @@ class Subscriptions(Part):
         return self
 
 
-def _subscriptions(value: Any) -> Any:
+def _expand_subscriptions(value: Any) -> Any:
     if isinstance(value, str):
         return {"path": value}
     return {"rows": value} if isinstance(value, list) else value
 
 
-class Template(Hosting):
+class TemplateSpec(HostedSpec):
     """One SQL text with parameters such as `:symbol`, for very many subscriptions."""
 
     sql: str = Field(description="Spark SQL with parameters.")
-    subscriptions: Annotated[Subscriptions, BeforeValidator(_subscriptions)] | None = Field(
-        None, description="A file name, a list of rows, or the fields below."
+    subscriptions: Annotated[SubscriptionsSpec, BeforeValidator(_expand_subscriptions)] | None = (
+        Field(None, description="A file name, a list of rows, or the fields below.")
     )
 
 
-class PythonOperator(Hosting):
+class OperatorSpec(HostedSpec):
     """A Python class over Arrow tables, for what SQL cannot say."""
 
     path: str = Field(
         alias="class", description="`package.module:Class`; modules beside this file are found."
     )
-    streams: Columns = Field(description="The streams it reads.")
+    streams: NameList = Field(description="The streams it reads.")
 
 
-class Sink(Part):
+class SinkSpec(SpecModel):
     """Where results go, batch by batch, after they are committed."""
 
     format: str = Field(description="parquet, orc, json, csv, console, kafka, ... any of Spark's.")
     path: str | None = Field(
         None, description="Where files go; `{query}` stands for the query's name."
     )
-    queries: Columns | Literal["*"] = Field(
+    queries: NameList | Literal["*"] = Field(
         "*", description="Which queries, templates and operators; all if left out."
     )
-    options: Options = Field({}, description="Options of the format, as Spark names them.")
+    options: SparkOptions = Field({}, description="Options of the format, as Spark names them.")
     select: tuple[str, ...] = Field(
         (),
         description="Spark SQL expressions over the results, for formats that want certain columns "
@@ -173,33 +173,33 @@ class Sink(Part):
     )
 
 
-class Spark(Part):
+class SparkSpec(SpecModel):
     """The Spark session."""
 
     master: str = Field(
         "local[2,4]", description="Where Spark runs; `local[cores,failures]` or spark://host:port."
     )
-    config: Options = Field({}, description="Settings: `spark.driver.memory: 4g`.")
+    config: SparkOptions = Field({}, description="Settings: `spark.driver.memory: 4g`.")
 
 
 if TYPE_CHECKING:
-    Balancing = BaseModel
+    BalancingSpec = BaseModel
 else:
-    Balancing = model_of(Settings)
+    BalancingSpec = model_from_dataclass(Settings)
 
 
-def _off(value: Any) -> Any:
+def _parse_balancing(value: Any) -> Any:
     """Take `balancing: off`, which YAML reads as false, and `on`, which is the default."""
     if value is True:
         return {}
     return None if value is False else value
 
 
-def _sql(value: Any) -> Any:
+def _expand_sql(value: Any) -> Any:
     return {"sql": value} if isinstance(value, str) else value
 
 
-class Spec(Part):
+class Spec(SpecModel):
     """A whole specification."""
 
     name: str = Field("evenflow", description="What the run is called.")
@@ -216,19 +216,19 @@ class Spec(Part):
         description="`hash`: after the run, play the same bounded sources once more without "
         "balancing, and show both side by side.",
     )
-    datasets: dict[str, Dataset] = Field({}, description="Bundled, seeded data to play with.")
-    sources: dict[str, Source] = Field(description="The streams.", min_length=1)
-    tables: dict[str, Table] = Field({}, description="Reference tables.")
-    queries: dict[str, Annotated[Query, BeforeValidator(_sql)]] = Field(
+    datasets: dict[str, DatasetSpec] = Field({}, description="Bundled, seeded data to play with.")
+    sources: dict[str, SourceSpec] = Field(description="The streams.", min_length=1)
+    tables: dict[str, ReferenceTableSpec] = Field({}, description="Reference tables.")
+    queries: dict[str, Annotated[QuerySpec, BeforeValidator(_expand_sql)]] = Field(
         {}, description="Continuous queries."
     )
-    templates: dict[str, Template] = Field({}, description="Templates and their subscriptions.")
-    operators: dict[str, PythonOperator] = Field({}, description="Python operators.")
-    balancing: Annotated[Balancing | None, BeforeValidator(_off)] = Field(
-        default_factory=Balancing,
+    templates: dict[str, TemplateSpec] = Field({}, description="Templates and their subscriptions.")
+    operators: dict[str, OperatorSpec] = Field({}, description="Python operators.")
+    balancing: Annotated[BalancingSpec | None, BeforeValidator(_parse_balancing)] = Field(
+        default_factory=BalancingSpec,
         description="How keys and queries are kept even. `off`: by hash and order of arrival.",
     )
-    sinks: dict[str, Sink] = Field({}, description="Where results go.")
-    spark: Spark = Field(
-        default_factory=lambda: Spark.model_validate({}), description="The Spark session."
+    sinks: dict[str, SinkSpec] = Field({}, description="Where results go.")
+    spark: SparkSpec = Field(
+        default_factory=lambda: SparkSpec.model_validate({}), description="The Spark session."
     )

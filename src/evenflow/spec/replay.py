@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
-from evenflow.spec.datasets import data_of
+from evenflow.spec.datasets import build_dataset
 
 
-def written(model: BaseModel, part: str, folder: Path) -> Path:
+def ensure_dataset_files(model: BaseModel, part: str, folder: Path) -> Path:
     """Return the folder with a stream's or a table's files; write them if they are not there.
 
     Spark reads files by age: each is a little younger than the one before. The folder's name
@@ -21,8 +21,8 @@ def written(model: BaseModel, part: str, folder: Path) -> Path:
     target = folder / f"{hashlib.sha256(said.encode()).hexdigest()[:12]}-{part}"
     if target.is_dir():
         return target
-    data = data_of(model)
-    batches = data.batches_of(part) if part in data.streams else [data.rows_of(part)]
+    data = build_dataset(model)
+    batches = data.stream_batches(part) if part in data.streams else [data.table_rows(part)]
     passing = folder / f".{target.name}.{os.getpid()}"
     passing.mkdir(parents=True)
     for at, rows in enumerate(batches):

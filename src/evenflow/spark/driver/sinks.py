@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evenflow.spark.from_spec import spark_options
-from evenflow.spec import Checked, files
-from evenflow.spec.models import Sink
+from evenflow.spec import CheckedSpec, files
+from evenflow.spec.models import SinkSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ class SinkTarget:
 
     sink: str
     query: str
-    spec: Sink
+    spec: SinkSpec
     path: str | None
 
 
@@ -85,7 +85,7 @@ class SinkDelivery:
         if first >= until:
             return
         frame = self.run.results(target.query, first=first, batch=BATCH_COLUMN)
-        if target.spec.format in files.FORMATS:
+        if target.spec.format in files.FILE_FORMATS:
             self._write_files(frame, target)
         elif target.spec.format == "console":
             self._print_rows(frame, target)
@@ -116,14 +116,14 @@ class SinkDelivery:
             print(f"{target.query}: {said}", file=self.console, flush=True)
 
 
-def sink_targets(checked: Checked) -> tuple[SinkTarget, ...]:
+def sink_targets(checked: CheckedSpec) -> tuple[SinkTarget, ...]:
     """Return who goes where, as the specification says."""
     found: list[SinkTarget] = []
     for name, sink in checked.spec.sinks.items():
         for query in checked.order if sink.queries == "*" else sink.queries:
             path = None
             if sink.path is not None:
-                path = checked.path(sink.path.replace("{query}", query))
+                path = checked.resolve(sink.path.replace("{query}", query))
             found.append(SinkTarget(name, query, sink, path))
     return tuple(found)
 

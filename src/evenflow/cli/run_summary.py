@@ -9,18 +9,18 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from evenflow.cli.tally import Tally
+    from evenflow.cli.run_stats import RunStats
     from evenflow.spark import Run
     from evenflow.spark.driver.sinks import SinkDelivery
-    from evenflow.spec import Checked
+    from evenflow.spec import CheckedSpec
 
-OK, FLAWED, FAILED, INTERRUPTED = 0, 1, 5, 130
+EXIT_OK, EXIT_DEGRADED, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 5, 130
 
 
-def summary_of(
-    checked: "Checked",
+def run_summary(
+    checked: "CheckedSpec",
     run: "Run",
-    tally: "Tally",
+    tally: "RunStats",
     delivery: "SinkDelivery",
     failure: str | None,
     *,
@@ -28,20 +28,20 @@ def summary_of(
 ) -> dict[str, Any]:
     """Return everything worth knowing of a finished run."""
     quarantined = dict(run.quarantined)
-    code = OK
+    code = EXIT_OK
     if quarantined or delivery.errors:
-        code = FLAWED
+        code = EXIT_DEGRADED
     if interrupted:
-        code = INTERRUPTED
+        code = EXIT_INTERRUPTED
     if failure is not None:
-        code = FAILED
+        code = EXIT_FAILED
     return {
         "name": checked.spec.name,
         "exit_code": code,
         "failure": failure,
         "workers": checked.spec.workers,
-        **tally.figures(),
-        "results": {name: tally.results.get(name, 0) for name in sorted(run.queries)},
+        **tally.to_json(),
+        "results": {name: tally.result_rows.get(name, 0) for name in sorted(run.queries)},
         "late": dict(run.late),
         "quarantined": quarantined,
         "sink_errors": dict(delivery.errors),
@@ -50,7 +50,7 @@ def summary_of(
     }
 
 
-def print_summary(summary: Mapping[str, Any]) -> None:
+def print_run_summary(summary: Mapping[str, Any]) -> None:
     """Print a summary; with a comparison, both runs side by side."""
     console = Console(highlight=False)
     runs = {"": summary, **summary.get("compare", {})}
@@ -58,7 +58,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     table.add_column("", style="bold")
     for name in runs:
         table.add_column(name or ("balanced" if len(runs) > 1 else "run"), justify="right")
-    columns = [_shown(run) for run in runs.values()]
+    columns = [_summary_rows(run) for run in runs.values()]
     for row in columns[0]:
         table.add_row(row, *(column[row] for column in columns))
     console.print(table)
@@ -83,7 +83,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     console.print(f"checkpoint: {escape(summary['checkpoint'])}", style="dim", soft_wrap=True)
 
 
-def _shown(run: Mapping[str, Any]) -> dict[str, str]:
+def _summary_rows(run: Mapping[str, Any]) -> dict[str, str]:
     times = run["batch_seconds"] or {}
     return {
         "batches": f"{run['batches']:,}",
@@ -91,9 +91,9 @@ def _shown(run: Mapping[str, Any]) -> dict[str, str]:
         "results": f"{sum(run['results'].values()):,}",
         "rows per second": f"{run['rows_per_second']:,}",
         "batch seconds, median and p95": f"{times.get('p50', '-')}  {times.get('p95', '-')}",
-        "imbalance, busiest over mean": _ratio(run["imbalance"]),
+        "imbalance, busiest over mean": _format_ratio(run["imbalance"]),
         "  before the first plan, and after": (
-            f"{_ratio(run['imbalance_before'])}  {_ratio(run['imbalance_after'])}"
+            f"{_format_ratio(run['imbalance_before'])}  {_format_ratio(run['imbalance_after'])}"
         ),
         "CPU seconds, all workers": f"{run['cpu_seconds']:,.2f}",
         "CPU seconds, busiest of each batch": f"{run['busiest_worker_cpu_seconds']:,.2f}",
@@ -107,5 +107,5 @@ def _shown(run: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _ratio(value: float | None) -> str:
+def _format_ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"

@@ -10,7 +10,7 @@ from evenflow.model.plan import Plan
 from evenflow.model.snapshot import Snapshot
 
 
-class Query(Protocol):
+class QueryProtocol(Protocol):
     """A hosted query, as `evenflow.spark.protocol.registry.Hosted` describes it."""
 
     @property
@@ -37,7 +37,7 @@ class Query(Protocol):
     def parameters(self) -> Any: ...
 
 
-class Stream(Protocol):
+class StreamProtocol(Protocol):
     """A stream's columns and its event time."""
 
     @property
@@ -48,14 +48,14 @@ class Stream(Protocol):
     def derived(self) -> bool: ...
 
 
-class Bounds(Protocol):
+class BalancingProtocol(Protocol):
     """How a run is balanced, as far as it is shown."""
 
     @property
     def max_imbalance(self) -> float: ...
 
 
-class Running(Protocol):
+class RunProtocol(Protocol):
     """A run: what can be seen of it, and what may be asked of it at a batch border."""
 
     @property
@@ -63,11 +63,11 @@ class Running(Protocol):
     @property
     def plan(self) -> Plan: ...
     @property
-    def queries(self) -> Mapping[str, Query]: ...
+    def queries(self) -> Mapping[str, QueryProtocol]: ...
     @property
-    def streams(self) -> Mapping[str, Stream]: ...
+    def streams(self) -> Mapping[str, StreamProtocol]: ...
     @property
-    def balancing(self) -> Bounds: ...
+    def balancing(self) -> BalancingProtocol: ...
     @property
     def snapshots(self) -> tuple[Snapshot, ...]: ...
     @property

@@ -27,14 +27,14 @@ def read_table(
     """Read the named columns of a file and refuse an empty or incomplete one.
 
     CSV knows no types: columns come as text as it stands (`007` stays `007`, an empty field that
-    is not quoted is NULL), and what is integers throughout becomes integers (see `typed_key`).
+    is not quoted is NULL), and what is integers throughout becomes integers (see `key_column`).
     """
     if path.suffix not in READABLE:
         raise InputError(f"{path}: expected a file ending in {', '.join(READABLE)}")
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
-        table = _read(path, (*columns, *optional))
+        table = _read_file(path, (*columns, *optional))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read as {path.suffix[1:]}: {error}") from error
     missing = [name for name in columns if name not in table.column_names]
@@ -49,7 +49,7 @@ def read_table(
     return table.select([*columns, *(name for name in optional if name in table.column_names)])
 
 
-def _read(path: Path, as_text: tuple[str, ...]) -> pa.Table:
+def _read_file(path: Path, as_text: tuple[str, ...]) -> pa.Table:
     if path.suffix == ".parquet":
         return pa.parquet.read_table(path)
     if path.suffix in (".jsonl", ".json"):
@@ -64,7 +64,7 @@ def _read(path: Path, as_text: tuple[str, ...]) -> pa.Table:
     return pa.csv.read_csv(path, parse_options=parsing, convert_options=options)
 
 
-def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:
+def number_column(table: pa.Table, column: str, path: Path) -> pa.Array:
     """Return a column as doubles, refusing what is missing, no number, or not finite."""
     values = table[column].combine_chunks()
     try:
@@ -83,7 +83,7 @@ def numbers(table: pa.Table, column: str, path: Path) -> pa.Array:
     return doubles
 
 
-def at_least_zero(values: pa.Array, column: str, path: Path) -> pa.Array:
+def check_not_negative(values: pa.Array, column: str, path: Path) -> pa.Array:
     """Refuse negative numbers."""
     if len(values) and pc.min(values).as_py() < 0:
         row = pc.less(values, 0).to_pylist().index(True) + 1
@@ -92,15 +92,15 @@ def at_least_zero(values: pa.Array, column: str, path: Path) -> pa.Array:
     return values
 
 
-def typed_key(values: pa.ChunkedArray, path: Path) -> pa.Array:
+def key_column(values: pa.ChunkedArray, path: Path) -> pa.Array:
     """Return the keys of a CSV file that are integers throughout (`7`, not `007`) as integers.
 
     Other files know the types of their columns, which are left as they are.
 
     >>> column = pa.chunked_array([["7", "-1"]])
-    >>> typed_key(column, Path("a.csv")).type, typed_key(column, Path("a.parquet")).type
+    >>> key_column(column, Path("a.csv")).type, typed_key(column, Path("a.parquet")).type
     (DataType(int64), DataType(string))
-    >>> typed_key(pa.chunked_array([["007"]]), Path("a.csv")).type
+    >>> key_column(pa.chunked_array([["007"]]), Path("a.csv")).type
     DataType(string)
     """
     flat = values.combine_chunks()
@@ -113,9 +113,9 @@ def typed_key(values: pa.ChunkedArray, path: Path) -> pa.Array:
     return flat
 
 
-def workers_column(table: pa.Table, path: Path, workers: int) -> pa.Array:
+def worker_column(table: pa.Table, path: Path, workers: int) -> pa.Array:
     """Return the column `worker`, refusing workers that do not exist."""
-    values = numbers(table, "worker", path)
+    values = number_column(table, "worker", path)
     known = pc.and_(
         pc.and_(pc.greater_equal(values, 0), pc.less(values, workers)),
         pc.equal(values, pc.floor(values)),
@@ -140,11 +140,11 @@ def check_writable(*paths: Path | None, inputs: tuple[Path | None, ...] = ()) ->
         if path.resolve() in taken:
             raise InputError(f"{path}: is used for something else already; name another file")
         taken.add(path.resolve())
-        with _beside(path):
+        with _temporary_file(path):
             pass  # a file can be made there
 
 
-def check_storable(values: pa.Array, *paths: Path | None) -> None:
+def check_csv_keys(values: pa.Array, *paths: Path | None) -> None:
     """Refuse keys that CSV cannot hold."""
     kind = values.type
     nested = pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
@@ -156,7 +156,7 @@ def check_storable(values: pa.Array, *paths: Path | None) -> None:
 def write_tables(tables: Mapping[Path, pa.Table]) -> None:
     """Write all files or none: first beside their places, then renamed into them."""
     with contextlib.ExitStack() as stack:
-        written = {path: stack.enter_context(_beside(path)) for path in tables}
+        written = {path: stack.enter_context(_temporary_file(path)) for path in tables}
         for path, temporary in written.items():
             if path.suffix == ".parquet":
                 pa.parquet.write_table(tables[path], temporary)
@@ -167,7 +167,7 @@ def write_tables(tables: Mapping[Path, pa.Table]) -> None:
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def _temporary_file(path: Path) -> Iterator[Path]:
     """Make an empty file in the same folder, to be renamed or removed."""
     temporary = None
     try:

@@ -6,62 +6,62 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.client import DEFAULT_URL, Client
+from evenflow.cli.client import DEFAULT_URL, ServiceClient
+from evenflow.cli.inspect import JsonOption, UrlOption
 from evenflow.cli.output import print_json
-from evenflow.cli.running import Json, Url
 from evenflow.errors import InputError
 
 # What one request may carry, by rows; the service also bounds bytes.
-_PART = 5_000
+_ROWS_PER_REQUEST = 5_000
 
-Name = Annotated[str, typer.Argument(help="Name of the query.")]
-Worker = Annotated[int, typer.Argument(min=0, help="Number of the worker.")]
+QueryName = Annotated[str, typer.Argument(help="Name of the query.")]
+WorkerNumber = Annotated[int, typer.Argument(min=0, help="Number of the worker.")]
 
 
-def submit(
-    name: Name,
+def submit_command(
+    name: QueryName,
     sql: Annotated[str | None, typer.Argument(help="SQL; `-` or nothing: standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="Read the SQL from a file.")] = None,
     key: Annotated[str | None, typer.Option(help="Key columns, separated by commas.")] = None,
     publish: Annotated[bool, typer.Option("--publish", help="Make its results a stream.")] = False,
     worker: Annotated[int | None, typer.Option(min=0, help="Pin it to a worker.")] = None,
     template: Annotated[bool, typer.Option("--template", help="It has parameters.")] = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """Host one more query in a running service."""
     body = {
         "name": name,
-        "sql": _text(sql, file),
+        "sql": _read_sql(sql, file),
         "key": None if key is None else [column.strip() for column in key.split(",")],
         "publish": publish,
         "worker": worker,
         "template": template,
     }
-    _tell(Client(url).post("queries", body=body), json)
+    _print_answer(ServiceClient(url).post("queries", body=body), json)
 
 
-def cancel(name: Name, url: Url = DEFAULT_URL, json: Json = False) -> None:
+def cancel_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
     """End a query of a running service; its results stay."""
-    _tell(Client(url).delete("queries", name), json)
+    _print_answer(ServiceClient(url).delete("queries", name), json)
 
 
-def pin(
-    name: Name,
+def pin_command(
+    name: QueryName,
     worker: Annotated[int | None, typer.Option(min=0, help="Worker; else where it is.")] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """Keep a whole query on a worker."""
-    _tell(Client(url).post("queries", name, "pin", body={"worker": worker}), json)
+    _print_answer(ServiceClient(url).post("queries", name, "pin", body={"worker": worker}), json)
 
 
-def unpin(name: Name, url: Url = DEFAULT_URL, json: Json = False) -> None:
+def unpin_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
     """Let a pinned query move again."""
-    _tell(Client(url).post("queries", name, "unpin"), json)
+    _print_answer(ServiceClient(url).post("queries", name, "unpin"), json)
 
 
-def subscribe(
+def subscribe_command(
     template: Annotated[str, typer.Argument(help="Name of the template.")],
     values: Annotated[
         list[str] | None, typer.Argument(help="NAME=VALUE for each parameter of one subscription.")
@@ -70,57 +70,69 @@ def subscribe(
     file: Annotated[
         Path | None, typer.Option(help="CSV, JSON lines or Parquet with the column subscription.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """Subscribe to a template of a running service: once by hand, or for each row of a file."""
     if (file is None) == (name is None):
         raise InputError("give --name with NAME=VALUE, or --file; got both or neither")
     if file is not None and values:
         raise InputError(f"--file has the values already; leave {values[0]!r} out")
-    rows = [_given(name or "", values or [])] if file is None else _rows(file)
-    client, path = Client(url), ("templates", template, "subscriptions")
+    rows = (
+        [_parse_subscription(name or "", values or [])]
+        if file is None
+        else _read_subscriptions(file)
+    )
+    client, path = ServiceClient(url), ("templates", template, "subscriptions")
     if not rows:
         raise InputError(f"{file}: there are no rows")
-    for begin in range(0, len(rows), _PART):
-        answer = client.post(*path, body={"rows": rows[begin : begin + _PART]})
-    _tell({**answer, "message": f"{len(rows)} of {template} begin at the next border"}, json)
+    for begin in range(0, len(rows), _ROWS_PER_REQUEST):
+        answer = client.post(*path, body={"rows": rows[begin : begin + _ROWS_PER_REQUEST]})
+    _print_answer(
+        {**answer, "message": f"{len(rows)} of {template} begin at the next border"}, json
+    )
 
 
-def unsubscribe(
+def unsubscribe_command(
     template: Annotated[str, typer.Argument(help="Name of the template.")],
     names: Annotated[list[str], typer.Argument(help="Names of subscriptions.")],
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """End subscriptions to a template of a running service."""
-    client = Client(url)
-    _tell(client.delete("templates", template, "subscriptions", body={"names": names}), json)
+    client = ServiceClient(url)
+    _print_answer(
+        client.delete("templates", template, "subscriptions", body={"names": names}), json
+    )
 
 
-def add(worker: Worker, url: Url = DEFAULT_URL, json: Json = False) -> None:
+def add_worker_command(
+    worker: WorkerNumber, url: UrlOption = DEFAULT_URL, json: JsonOption = False
+) -> None:
     """Give a drained worker work again."""
-    _tell(Client(url).post("workers", worker, "activate"), json)
+    _print_answer(ServiceClient(url).post("workers", worker, "activate"), json)
 
 
-def drain(worker: Worker, url: Url = DEFAULT_URL, json: Json = False) -> None:
+def drain_worker_command(
+    worker: WorkerNumber, url: UrlOption = DEFAULT_URL, json: JsonOption = False
+) -> None:
     """Move all work off a worker."""
-    _tell(Client(url).post("workers", worker, "drain"), json)
+    _print_answer(ServiceClient(url).post("workers", worker, "drain"), json)
 
 
-def rollback(url: Url = DEFAULT_URL, json: Json = False) -> None:
+def rollback_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
     """Go back to the plan before the last change."""
-    _tell(Client(url).post("rollback"), json)
+    _print_answer(ServiceClient(url).post("rollback"), json)
 
 
-def _tell(answer: dict[str, Any], json: bool) -> None:
+def _print_answer(answer: dict[str, Any], json: bool) -> None:
     if json:
         print_json(answer)
     else:
         typer.echo(answer["message"])
 
 
-def _text(sql: str | None, file: Path | None) -> str:
+def _read_sql(sql: str | None, file: Path | None) -> str:
     if sql is not None and file is not None:
         raise InputError("SQL is given twice, as an argument and as --file; give it once")
     if file is not None:
@@ -130,7 +142,7 @@ def _text(sql: str | None, file: Path | None) -> str:
     return sys.stdin.read() if sql in (None, "-") else str(sql)
 
 
-def _given(name: str, values: list[str]) -> dict[str, str]:
+def _parse_subscription(name: str, values: list[str]) -> dict[str, str]:
     """Read NAME=VALUE; the service brings the text to the parameter's type."""
     found = {"subscription": name}
     for value in values:
@@ -141,7 +153,7 @@ def _given(name: str, values: list[str]) -> dict[str, str]:
     return found
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
+def _read_subscriptions(file: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.json

@@ -12,75 +12,77 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.cli.summary import summary_of
-from evenflow.cli.tally import Tally
-from evenflow.cli.view import say, view_of
+from evenflow.cli.live_view import live_view, print_progress
+from evenflow.cli.run_stats import RunStats
+from evenflow.cli.run_summary import run_summary
 from evenflow.errors import InputError, SetupError
-from evenflow.spec import Checked
+from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
     from evenflow.spark import Run
 
-INTERRUPTED = 130
-_LOOK_SECONDS = 0.25
+EXIT_INTERRUPTED = 130
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """How to run: until when, with the page on which port, from a fresh checkpoint or not."""
 
-    seconds: float | None = None
+    max_seconds: float | None = None
     port: int | None = None
     fresh: bool = False
-    json: bool = False
+    results_as_json: bool = False
 
 
-def play(checked: Checked, wishes: Wishes) -> dict[str, Any]:
+def run_spec(checked: CheckedSpec, wishes: RunOptions) -> dict[str, Any]:
     """Run it on a Spark of its own, and return what came of it."""
     from evenflow.spark.from_spec import spark_options
     from evenflow.spark.session import open_session
 
     spec = checked.spec
     if wishes.fresh:
-        forget(checked, checked.path(spec.checkpoint))
-    say(f"{spec.name}: starting Spark on {spec.spark.master}")
-    spark = open_session(spec.spark.master, spark_options(spec.spark.config), spark_log(checked))
+        delete_checkpoint(checked, checked.resolve(spec.checkpoint))
+    print_progress(f"{spec.name}: starting Spark on {spec.spark.master}")
+    spark = open_session(
+        spec.spark.master, spark_options(spec.spark.config), spark_log_path(checked)
+    )
     try:
-        with interruptible() as ending:
-            return play_on(spark, checked, wishes, ending)
+        with interrupt_event() as ending:
+            return run_spec_on(spark, checked, wishes, ending)
     finally:
         spark.stop()
 
 
-def play_on(
-    spark: Any, checked: Checked, wishes: Wishes, ending: threading.Event
+def run_spec_on(
+    spark: Any, checked: CheckedSpec, wishes: RunOptions, ending: threading.Event
 ) -> dict[str, Any]:
     """Run it on a Spark that is there, twice if it is to be compared."""
     from evenflow.spark.ship_modules import ship_modules
 
     spec = checked.spec
-    checkpoint = checked.path(spec.checkpoint)
+    checkpoint = checked.resolve(spec.checkpoint)
     ship_modules(checked, spark)
-    first = _play(checked, spark, checkpoint, wishes, ending, balanced=True)
+    first = _run_once(checked, spark, checkpoint, wishes, ending, balanced=True)
     if spec.compare is None or ending.is_set() or first["failure"]:
         return first
     other = f"{checkpoint}-{spec.compare}"
     shutil.rmtree(other, ignore_errors=True)
-    second = _play(checked, spark, other, wishes, ending, balanced=False)
+    second = _run_once(checked, spark, other, wishes, ending, balanced=False)
     return {**first, "compare": {spec.compare: second}}
 
 
-def spark_log(checked: Checked) -> Path | None:
+def spark_log_path(checked: CheckedSpec) -> Path | None:
     """Return where Spark's own words go, if the checkpoint is local: beside it."""
-    place = Path(checked.path(checked.spec.checkpoint).removeprefix("file://"))
+    place = Path(checked.resolve(checked.spec.checkpoint).removeprefix("file://"))
     return place.parent / f"{place.name}-spark.log" if place.is_absolute() else None
 
 
-def _play(
-    checked: Checked,
+def _run_once(
+    checked: CheckedSpec,
     spark: Any,
     checkpoint: str,
-    wishes: Wishes,
+    wishes: RunOptions,
     ending: threading.Event,
     *,
     balanced: bool,
@@ -92,34 +94,34 @@ def _play(
 
     spec = checked.spec
     flow = flow_from_spec(checked, spark, checkpoint)
-    tally = Tally(spec.workers)
+    tally = RunStats(spec.workers)
     bounded = spec.available_now or spec.compare is not None
     balancing = checked.balancing if balanced else None
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressListener(spark, checkpoint))
         run = flow.start(spec.trigger, available_now=bounded, balancing=balancing)
         stack.callback(run.stop)
-        console = sys.stderr if wishes.json else sys.stdout
+        console = sys.stderr if wishes.results_as_json else sys.stdout
         delivery = SinkDelivery(run, sink_targets(checked) if balanced else (), console).start()
         stack.callback(delivery.finish)
-        page = stack.enter_context(_served(run, wishes.port if balanced else None))
+        page = stack.enter_context(_page_url(run, wishes.port if balanced else None))
 
-        def look() -> Tally:
-            tally.saw(progress.batches, run.batches)
-            tally.judged(run.snapshots, run.decisions)
+        def look() -> RunStats:
+            tally.add_batches(progress.batches, run.batches)
+            tally.add_decisions(run.snapshots, run.decisions)
             return tally
 
         name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"
-        with view_of(name, page, look) as show:
-            failure = _watch(run, show, ending, wishes.seconds)
+        with live_view(name, page, look) as show:
+            failure = _wait_for_end(run, show, ending, wishes.max_seconds)
         delivery.finish()
-        _settle(run, progress.batches)
+        _await_last_progress(run, progress.batches)
         look()
-        return summary_of(checked, run, tally, delivery, failure, interrupted=ending.is_set())
+        return run_summary(checked, run, tally, delivery, failure, interrupted=ending.is_set())
 
 
 @contextmanager
-def _served(run: "Run", port: int | None) -> Iterator[str | None]:
+def _page_url(run: "Run", port: int | None) -> Iterator[str | None]:
     """Serve the page of a run; give its address."""
     if port is None:
         yield None
@@ -136,13 +138,13 @@ def _served(run: "Run", port: int | None) -> Iterator[str | None]:
         server.stop()
 
 
-def _watch(
+def _wait_for_end(
     run: "Run", show: Callable[[], None], ending: threading.Event, seconds: float | None
 ) -> str | None:
     """Look on until the run ends or is to end; return why it failed, if it did."""
     until = None if seconds is None else time.monotonic() + seconds
     while run.is_active:
-        if ending.wait(_LOOK_SECONDS) or (until is not None and time.monotonic() > until):
+        if ending.wait(_POLL_SECONDS) or (until is not None and time.monotonic() > until):
             run.finish()
             return None
         show()
@@ -153,7 +155,7 @@ def _watch(
     return None
 
 
-def _settle(run: "Run", seen: dict[int, Any]) -> None:
+def _await_last_progress(run: "Run", seen: dict[int, Any]) -> None:
     """Wait a moment for Spark's progress of the last batch, which comes after it has ended."""
     until = time.monotonic() + 2.0
     while run.committed - 1 not in seen and time.monotonic() < until:
@@ -161,13 +163,13 @@ def _settle(run: "Run", seen: dict[int, Any]) -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[threading.Event]:
+def interrupt_event() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C into an event; the second ends the process at once."""
     ending = threading.Event()
 
     def interrupted(*_: object) -> None:
         if ending.is_set():
-            os._exit(INTERRUPTED)
+            os._exit(EXIT_INTERRUPTED)
         ending.set()
 
     if threading.current_thread() is not threading.main_thread():
@@ -183,7 +185,7 @@ def interruptible() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def forget(checked: Checked, checkpoint: str) -> None:
+def delete_checkpoint(checked: CheckedSpec, checkpoint: str) -> None:
     """Delete a local checkpoint and the batches that file sinks hold of it."""
     from evenflow.spark.driver.sinks import BATCH_COLUMN, sink_targets
 

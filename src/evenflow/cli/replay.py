@@ -10,44 +10,46 @@ if TYPE_CHECKING:
     from evenflow.model import BalanceMetrics, Decision
     from evenflow.planning.controller import Balancing, Scenario, ScenarioResult
 
-Recorded = Annotated[str, typer.Argument(help="The checkpoint of a flow run with balancing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Algorithm = Annotated[
+HistoryArgument = Annotated[
+    str, typer.Argument(help="The checkpoint of a flow run with balancing.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AlgorithmOption = Annotated[
     list[str] | None,
     typer.Option(
         help="A planner by name, or LEVEL=NAME with the levels keys, queries, operators, repair; "
         "`off`: none. May be given several times."
     ),
 ]
-Batches = Annotated[int | None, typer.Option(help="Only the last so many batches.")]
+BatchesOption = Annotated[int | None, typer.Option(help="Only the last so many batches.")]
 
 
-def replay(
-    recorded: Recorded,
-    algorithm: Algorithm = None,
+def replay_command(
+    recorded: HistoryArgument,
+    algorithm: AlgorithmOption = None,
     workers: Annotated[int | None, typer.Option(help="Replay with so many workers.")] = None,
     max_imbalance: Annotated[float, typer.Option(help="Load above the mean allowed.")] = 0.08,
-    batches: Batches = None,
+    batches: BatchesOption = None,
     seed: Annotated[int, typer.Option(help="Seed of whatever is left to chance.")] = 0,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Run the controller over the recorded statistics of a run. Changes nothing."""
     from evenflow.cli.output import print_json, print_result
     from evenflow.planning.controller import replay_history as closed_loop
     from evenflow.storage.history import read_history
 
-    config = settings(algorithm or [], max_imbalance=max_imbalance, seed=seed)
+    config = balancing_from_options(algorithm or [], max_imbalance=max_imbalance, seed=seed)
     snapshots, _, _ = read_history(recorded, batches)
     found = closed_loop(snapshots, config, workers)
     result = {
         "batches": len(snapshots),
         "workers": workers or snapshots[0].plan.workers,
         "algorithms": _algorithms(config),
-        "recorded": summary(found.recorded),
-        "replayed": {**summary(found.replayed), **_moved(found.decisions)},
+        "recorded": mean_judgements(found.recorded),
+        "replayed": {**mean_judgements(found.replayed), **_move_totals(found.decisions)},
     }
     if json:
-        print_json({**result, "decisions": [_decision(one) for one in found.decisions]})
+        print_json({**result, "decisions": [_decision_to_json(one) for one in found.decisions]})
         return
     rows = {
         f"{name.replace('_', ' ')}, {side}": f"{value:,.4g}"
@@ -57,31 +59,31 @@ def replay(
     print_result(f"{len(snapshots)} batches replayed", rows, found.decisions[-1].verdicts)
 
 
-def whatif(
-    recorded: Recorded,
+def whatif_command(
+    recorded: HistoryArgument,
     add: Annotated[int, typer.Option(help="Add so many workers.")] = 0,
     drop: Annotated[list[int] | None, typer.Option(help="Drop a worker, by number.")] = None,
     rate: Annotated[float, typer.Option(help="Multiply all rates.")] = 1.0,
     pin: Annotated[list[str] | None, typer.Option(help="Pin a query: QUERY=WORKER.")] = None,
-    algorithm: Algorithm = None,
-    batches: Batches = None,
-    json: Json = False,
+    algorithm: AlgorithmOption = None,
+    batches: BatchesOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Say what would follow if workers, rates or pins were other than they are. Changes nothing."""
-    from evenflow.cli.output import as_json, print_json, print_result
+    from evenflow.cli.output import print_json, print_result, verdicts_to_json
     from evenflow.errors import InputError
     from evenflow.planning.controller import Scenario
     from evenflow.planning.controller import evaluate_scenario as answer
     from evenflow.storage.history import read_history
 
-    change = Scenario(add, frozenset(drop or ()), rate, dict(map(_pin, pin or ())))
+    change = Scenario(add, frozenset(drop or ()), rate, dict(map(_parse_pin, pin or ())))
     if change == Scenario():
         raise InputError("nothing was asked; give --add, --drop, --rate or --pin")
     snapshots, _, _ = read_history(recorded, batches)
-    found = answer(snapshots, change, settings(algorithm or []))
-    result = _answered(found, change)
+    found = answer(snapshots, change, balancing_from_options(algorithm or []))
+    result = _answer_to_json(found, change)
     if json:
-        print_json({**result, "verdicts": as_json(found.verdicts)})
+        print_json({**result, "verdicts": verdicts_to_json(found.verdicts)})
         return
     rows = {
         f"{name.replace('_', ' ')}, {side}": f"{value:,.4g}"
@@ -93,7 +95,7 @@ def whatif(
     print_result("What if", rows, found.verdicts)
 
 
-def settings(algorithms: list[str], **options: Any) -> "Balancing":
+def balancing_from_options(algorithms: list[str], **options: Any) -> "Balancing":
     """Turn `--algorithm` into settings; refuse names that no level has, or several."""
     from evenflow.errors import InputError
     from evenflow.planning.controller import Balancing
@@ -121,7 +123,7 @@ def settings(algorithms: list[str], **options: Any) -> "Balancing":
     return Balancing(**chosen, **options)
 
 
-def summary(judgements: "Sequence[BalanceMetrics]") -> dict[str, float]:
+def mean_judgements(judgements: "Sequence[BalanceMetrics]") -> dict[str, float]:
     """Return the figures of a run: means over its batches, and the worst of them."""
     import numpy as np
 
@@ -135,7 +137,7 @@ def summary(judgements: "Sequence[BalanceMetrics]") -> dict[str, float]:
     }
 
 
-def _moved(decisions: "Sequence[Decision]") -> dict[str, float]:
+def _move_totals(decisions: "Sequence[Decision]") -> dict[str, float]:
     made = [decision for decision in decisions if decision.plan is not None]
     return {
         "plans": len(made),
@@ -150,10 +152,10 @@ def _algorithms(config: "Balancing") -> dict[str, str]:
     return {level: getattr(config, level) for level in PLANNER_SETTINGS}
 
 
-def _decision(decision: "Decision") -> dict[str, Any]:
+def _decision_to_json(decision: "Decision") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from evenflow.cli.output import as_json
+    from evenflow.cli.output import verdicts_to_json
 
     return {
         "batch": decision.batch,
@@ -164,11 +166,11 @@ def _decision(decision: "Decision") -> dict[str, Any]:
         "predicted": None if decision.predicted is None else asdict(decision.predicted),
         "moves": len(decision.moves),
         "moved_bytes": decision.moved_bytes,
-        "verdicts": as_json(decision.verdicts),
+        "verdicts": verdicts_to_json(decision.verdicts),
     }
 
 
-def _answered(found: "ScenarioResult", change: "Scenario") -> dict[str, Any]:
+def _answer_to_json(found: "ScenarioResult", change: "Scenario") -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
@@ -187,7 +189,7 @@ def _answered(found: "ScenarioResult", change: "Scenario") -> dict[str, Any]:
     }
 
 
-def _pin(text: str) -> tuple[str, int]:
+def _parse_pin(text: str) -> tuple[str, int]:
     from evenflow.errors import InputError
 
     name, _, worker = text.rpartition("=")

@@ -5,22 +5,22 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.client import DEFAULT_URL, Client
+from evenflow.cli.client import DEFAULT_URL, ServiceClient
 from evenflow.cli.output import print_json
 from evenflow.errors import InputError
 
-Url = Annotated[str, typer.Option(help="Where the service is.", envvar="EVENFLOW_URL")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+UrlOption = Annotated[str, typer.Option(help="Where the service is.", envvar="EVENFLOW_URL")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def ps(url: Url = DEFAULT_URL, json: Json = False) -> None:
+def ps_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
     """List the queries of a running service, and how it fares."""
-    client = Client(url)
+    client = ServiceClient(url)
     summary, queries = client.get("summary"), client.get("queries")
     if json:
         print_json({"summary": summary, "queries": queries})
         return
-    show_summary(summary)
+    print_status(summary)
     rows = [
         (
             query["name"],
@@ -29,7 +29,7 @@ def ps(url: Url = DEFAULT_URL, json: Json = False) -> None:
             f"{query['load']:.1%}",
             f"{query['rows_in']:,}",
             f"{query['rows_out']:,}",
-            _size(query["state_bytes"]),
+            _format_bytes(query["state_bytes"]),
             query["quarantined"] or ("pinned" if query["pinned"] else ""),
         )
         for query in queries
@@ -38,9 +38,9 @@ def ps(url: Url = DEFAULT_URL, json: Json = False) -> None:
     print_rows(heads, rows, numbers=range(2, 7))
 
 
-def workers(url: Url = DEFAULT_URL, json: Json = False) -> None:
+def list_workers_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
     """List the workers of a running service."""
-    found = Client(url).get("workers")
+    found = ServiceClient(url).get("workers")
     if json:
         print_json({"workers": found})
         return
@@ -51,8 +51,8 @@ def workers(url: Url = DEFAULT_URL, json: Json = False) -> None:
             f"{worker['load']:.1%}",
             f"{worker['of_mean']:.2f}",
             str(worker["queries"]),
-            _size(worker["state_bytes"]),
-            _size(worker["shipped_bytes"]),
+            _format_bytes(worker["state_bytes"]),
+            _format_bytes(worker["shipped_bytes"]),
         )
         for worker in found
     ]
@@ -60,16 +60,16 @@ def workers(url: Url = DEFAULT_URL, json: Json = False) -> None:
     print_rows(heads, rows, numbers=range(2, 7))
 
 
-def moves(
+def moves_command(
     limit: Annotated[int, typer.Option(min=1, help="Show so many.")] = 20,
     everything: Annotated[
         bool, typer.Option("--all", help="Also borders where nothing changed.")
     ] = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """List the plan changes of a running service, the newest first."""
-    found = Client(url).get("decisions", limit=limit, all=int(everything))
+    found = ServiceClient(url).get("decisions", limit=limit, all=int(everything))
     if json:
         print_json({"decisions": found})
         return
@@ -80,8 +80,11 @@ def moves(
             made["reason"],
             str(made["move_count"]),
             f"{made['before']['imbalance']:.2f}",
-            *(f"{after['imbalance']:.2f}" if after else "-" for after in _after(made)),
-            _size(made["moved_bytes"]),
+            *(
+                f"{after['imbalance']:.2f}" if after else "-"
+                for after in _predicted_and_measured(made)
+            ),
+            _format_bytes(made["moved_bytes"]),
         )
         for made in found
     ]
@@ -91,14 +94,14 @@ def moves(
     print_rows(heads, rows, numbers=(0, 3, 4, 5, 6, 7))
 
 
-def hot_keys(
+def hot_keys_command(
     query: Annotated[str | None, typer.Argument(help="Of this keyed query only.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Show so many.")] = 20,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """List the heaviest keys, their share of what the query's rows cost, and their worker."""
-    found = Client(url).get("hot-keys", query=query, count=count)
+    found = ServiceClient(url).get("hot-keys", query=query, count=count)
     if json:
         print_json({"hot_keys": found})
         return
@@ -106,13 +109,13 @@ def hot_keys(
     print_rows(("query", "key", "share", "worker"), rows, numbers=(2, 3))
 
 
-def explain(
+def explain_command(
     decision: Annotated[str, typer.Argument(help="Number of a decision, or `last`.")] = "last",
-    url: Url = DEFAULT_URL,
-    json: Json = False,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
 ) -> None:
     """Say why a plan was changed or not, and what came of it."""
-    client = Client(url)
+    client = ServiceClient(url)
     if decision == "last":
         changes = client.get("decisions", limit=1)
         if not changes:
@@ -123,17 +126,17 @@ def explain(
     if json:
         print_json(made)
         return
-    _explain(made)
+    _print_decision(made)
 
 
-def _explain(made: dict[str, Any]) -> None:
+def _print_decision(made: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(highlight=False)
     console.print(f"[bold]decision {made['number']}[/]: {made['trigger']}, {made['reason']}")
     console.print(escape(made["message"]))
-    predicted, measured = _after(made)
+    predicted, measured = _predicted_and_measured(made)
     columns = {"before": made["before"], "predicted": predicted, "measured": measured}
     known = {name: value for name, value in columns.items() if value}
     fields = ("imbalance", "max_load", "mean_load", "deviation", "correlation", "shipped_bytes")
@@ -146,44 +149,48 @@ def _explain(made: dict[str, Any]) -> None:
         handed, pause = made["measured"]["handed_bytes"], made["measured"]["pause_seconds"]
         lasted = made["measured"]["duration_seconds"]
         within = "" if lasted is None else f" {lasted:.2f} s after the decision"
-        console.print(f"{_size(handed)} of state handed over{within}, batch {pause:+.2f} s longer")
+        console.print(
+            f"{_format_bytes(handed)} of state handed over{within}, batch {pause:+.2f} s longer"
+        )
     for verdict in made["verdicts"]:
         console.print(f"[yellow]{verdict['code']}[/]: {escape(verdict['message'])}")
     rest = made["move_count"] - len(made["moves"])
-    moved = list(_moved(made, whole=rest == 0))
+    moved = list(_move_rows(made, whole=rest == 0))
     if moved:
         print_rows(("query", "key", "worker", "state"), moved, numbers=(3,))
     if rest > 0:
         console.print(f"and {rest:,} more moves")
 
 
-def _moved(made: dict[str, Any], *, whole: bool) -> Iterator[tuple[str, ...]]:
+def _move_rows(made: dict[str, Any], *, whole: bool) -> Iterator[tuple[str, ...]]:
     """List the moves; state of keys that go the same way goes together, and is told once.
 
     What is left of it, if all moves are listed (`whole`), went by the hash: light keys of a worker
     that goes or comes.
     """
     ways = made["measured"]["handed"] if made["measured"] else ()
-    state = {(way["query"], way["before"], way["after"]): _size(way["bytes"]) for way in ways}
+    state = {
+        (way["query"], way["before"], way["after"]): _format_bytes(way["bytes"]) for way in ways
+    }
     for move in made["moves"]:
         way = move["query"], move["before"], move["after"]
-        yield _line(way, move["key"] or "whole query", state.pop(way, ""))
+        yield _move_row(way, move["key"] or "whole query", state.pop(way, ""))
     if whole:
         for way, size in state.items():
-            yield _line(way, "light keys", size)
+            yield _move_row(way, "light keys", size)
 
 
-def _line(way: tuple[str, int, int], key: str, size: str) -> tuple[str, ...]:
+def _move_row(way: tuple[str, int, int], key: str, size: str) -> tuple[str, ...]:
     query, before, after = way
     return query, key, f"{before} -> {after}", size
 
 
-def _after(made: dict[str, Any]) -> tuple[Any, Any]:
+def _predicted_and_measured(made: dict[str, Any]) -> tuple[Any, Any]:
     measured = made["measured"]["judgement"] if made["measured"] else None
     return made["predicted"], measured
 
 
-def show_summary(summary: dict[str, Any]) -> None:
+def print_status(summary: dict[str, Any]) -> None:
     """Print the run at a glance."""
     from rich.console import Console
 
@@ -213,10 +220,10 @@ def print_rows(
     Console(highlight=False).print(table)
 
 
-def _size(value: float) -> str:
+def _format_bytes(value: float) -> str:
     """Return bytes for people.
 
-    >>> _size(950), _size(1_234_000)
+    >>> _format_bytes(950), _size(1_234_000)
     ('950 B', '1.2 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):

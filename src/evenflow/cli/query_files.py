@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.cli.files import numbers, read_table, typed_key, workers_column
+from evenflow.cli.table_files import key_column, number_column, read_table, worker_column
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
@@ -28,7 +28,7 @@ def read_queries(path: Path, rates_path: Path | None, workers: int) -> QueryFile
     if path.suffix == ".csv":
         raise InputError(f"{path}: lists of sources need Parquet or JSON lines, not CSV")
     table = read_table(path, ("query", "sources"), ("load", "pinned"))
-    names = _distinct(_named(table["query"], "query", path), "query", path)
+    names = _check_distinct(_name_column(table["query"], "query", path), "query", path)
     lists = table["sources"].combine_chunks()
     if pa.types.is_fixed_size_list(lists.type):
         lists = lists.cast(pa.list_(lists.type.value_type))
@@ -38,20 +38,20 @@ def read_queries(path: Path, rates_path: Path | None, workers: int) -> QueryFile
     if sizes.min() < 1:
         row = int(sizes.argmin())
         raise InputError(f"{path}: query {names[row]} (row {row + 1}) has no sources")
-    values = _named(pa.chunked_array([lists.flatten()]), "sources", path)
+    values = _name_column(pa.chunked_array([lists.flatten()]), "sources", path)
     if values.null_count:
         at = values.is_null().to_pylist().index(True)
         row = int(np.searchsorted(np.cumsum(sizes), at, side="right"))
         raise InputError(f"{path}: query {names[row]} (row {row + 1}) names an empty source")
-    indices, rates = _sources(values, names, sizes, path, rates_path)
+    indices, rates = _source_indices(values, names, sizes, path, rates_path)
     return QueryFile(
         names,
-        _subscriptions(sizes, indices, rates, _loads(table, names, path)),
-        _pins(table, names, path, workers),
+        _build_subscriptions(sizes, indices, rates, _load_column(table, names, path)),
+        _pin_column(table, names, path, workers),
     )
 
 
-def _subscriptions(
+def _build_subscriptions(
     sizes: Indices,
     indices: Workers,
     rates: Floats,
@@ -68,7 +68,7 @@ def _subscriptions(
     return Subscriptions(starts, indices[kept], rates, loads)
 
 
-def _named(values: pa.ChunkedArray, column: str, path: Path) -> pa.Array:
+def _name_column(values: pa.ChunkedArray, column: str, path: Path) -> pa.Array:
     """Return names as plain text or integers."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -76,10 +76,10 @@ def _named(values: pa.ChunkedArray, column: str, path: Path) -> pa.Array:
         values = values.cast(pa.string())
     if not (pa.types.is_string(values.type) or pa.types.is_integer(values.type)):
         raise InputError(f"{path}: {column} must be text or whole numbers, got {values.type}")
-    return typed_key(values, path)
+    return key_column(values, path)
 
 
-def _distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
+def _check_distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
     if values.null_count:
         row = values.is_null().to_pylist().index(True) + 1
         raise InputError(f"{path}: column {column} has no value in row {row}")
@@ -90,7 +90,7 @@ def _distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
     return values
 
 
-def _sources(
+def _source_indices(
     values: pa.Array,
     names: pa.Array,
     sizes: Indices,
@@ -102,8 +102,12 @@ def _sources(
         indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
         return indices, np.ones(len(encoded.dictionary))
     table = read_table(rates_path, ("source", "rate"))
-    known = _distinct(_named(table["source"], "source", rates_path), "source", rates_path)
-    rates = _positive(numbers(table, "rate", rates_path), known, "source", "rate", rates_path)
+    known = _check_distinct(
+        _name_column(table["source"], "source", rates_path), "source", rates_path
+    )
+    rates = _check_positive(
+        number_column(table, "rate", rates_path), known, "source", "rate", rates_path
+    )
     if known.type != values.type:
         known, values = known.cast(pa.string()), values.cast(pa.string())
     found = pc.index_in(values, value_set=known)
@@ -117,7 +121,9 @@ def _sources(
     return found.to_numpy(zero_copy_only=False).astype(np.int32), rates
 
 
-def _positive(values: pa.Array, names: pa.Array, what: str, column: str, path: Path) -> Floats:
+def _check_positive(
+    values: pa.Array, names: pa.Array, what: str, column: str, path: Path
+) -> Floats:
     array = np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
     if array.min() <= 0:
         row = int(np.flatnonzero(array <= 0)[0])
@@ -127,7 +133,7 @@ def _positive(values: pa.Array, names: pa.Array, what: str, column: str, path: P
     return array
 
 
-def _loads(table: pa.Table, names: pa.Array, path: Path) -> Floats:
+def _load_column(table: pa.Table, names: pa.Array, path: Path) -> Floats:
     if "load" not in table.column_names:
         return np.ones(len(table))
     load = table["load"]
@@ -137,10 +143,10 @@ def _loads(table: pa.Table, names: pa.Array, path: Path) -> Floats:
         raise InputError(f"{path}: column load must hold numbers, got {load.type}")
     filled = pc.fill_null(load.cast(pa.float64()), 1.0)
     table = table.set_column(table.column_names.index("load"), "load", filled)
-    return _positive(numbers(table, "load", path), names, "query", "load", path)
+    return _check_positive(number_column(table, "load", path), names, "query", "load", path)
 
 
-def _pins(table: pa.Table, names: pa.Array, path: Path, workers: int) -> Workers:
+def _pin_column(table: pa.Table, names: pa.Array, path: Path, workers: int) -> Workers:
     """Return the optional column `pinned`: the worker a query may not leave, or null."""
     pinned = np.full(len(table), NOWHERE, dtype=np.int32)
     if "pinned" not in table.column_names:
@@ -172,8 +178,8 @@ def _is_number(kind: pa.DataType) -> bool:
 def read_placement(path: Path, names: pa.Array, workers: int) -> Workers:
     """Read where queries run now; queries that are not named arrive, names not asked for left."""
     table = read_table(path, ("query", "worker"), may_be_empty=True)
-    queries = _distinct(_named(table["query"], "query", path), "query", path)
-    at = workers_column(table, path, workers).to_numpy(zero_copy_only=False)
+    queries = _check_distinct(_name_column(table["query"], "query", path), "query", path)
+    at = worker_column(table, path, workers).to_numpy(zero_copy_only=False)
     if queries.type != names.type:
         queries, names = queries.cast(pa.string()), names.cast(pa.string())
     found = pc.index_in(queries, value_set=names)

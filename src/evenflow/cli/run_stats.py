@@ -14,78 +14,80 @@ if TYPE_CHECKING:
     from evenflow.spark.driver.progress import BatchProgress
 
 
-COLD = 5  # batches in which processes start and planners compile
+WARM_UP_BATCHES = 5  # batches in which processes start and planners compile
 
 
 @dataclass
-class Tally:
+class RunStats:
     """Adds up each batch once, however often it is shown.
 
     loads     of the active workers, attributed by rows: free of the noise of one measurement
-    cpu       as measured
-    shipped   bytes sent to workers; `in_turn` is what round robin would have sent
+    cpu_seconds  as measured
+    shipped_bytes  bytes sent to workers; `round_robin_bytes` is what round robin would have sent
     """
 
     workers: int
     loads: dict[int, "Floats"] = field(default_factory=dict)
-    cpu: dict[int, "Floats"] = field(default_factory=dict)
-    shipped: dict[int, float] = field(default_factory=dict)
-    in_turn: dict[int, float] = field(default_factory=dict)
-    handed: dict[int, int] = field(default_factory=dict)
-    seconds: dict[int, float] = field(default_factory=dict)
+    cpu_seconds: dict[int, "Floats"] = field(default_factory=dict)
+    shipped_bytes: dict[int, float] = field(default_factory=dict)
+    round_robin_bytes: dict[int, float] = field(default_factory=dict)
+    transferred_bytes: dict[int, int] = field(default_factory=dict)
+    batch_seconds: dict[int, float] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
-    results: dict[str, int] = field(default_factory=dict)
-    poison: dict[str, int] = field(default_factory=dict)
-    adopted: dict[int, Decision] = field(default_factory=dict)
+    result_rows: dict[str, int] = field(default_factory=dict)
+    poison_rows: dict[str, int] = field(default_factory=dict)
+    plan_changes: dict[int, Decision] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
-    last: Decision | None = None
+    last_decision: Decision | None = None
 
-    def saw(
+    def add_batches(
         self, progress: "Mapping[int, BatchProgress]", batches: "Iterable[CompletedBatch]"
     ) -> None:
         """Take in what Spark and the workers tell of batches that are new."""
         for number, seen in list(progress.items()):
-            self.rows[number], self.seconds[number] = seen.rows, seen.seconds
+            self.rows[number], self.batch_seconds[number] = seen.rows, seen.seconds
         for batch in batches:
-            if batch.number not in self.cpu:
-                self._reported(batch)
+            if batch.number not in self.cpu_seconds:
+                self._add_reports(batch)
 
-    def _reported(self, batch: "CompletedBatch") -> None:
+    def _add_reports(self, batch: "CompletedBatch") -> None:
         cpu = np.zeros(self.workers)
         for report in batch.reports:
             cpu[report.worker] = sum(stats.cpu_seconds for stats in report.query_stats.values())
             for uid, (_, rows) in report.results.items():
                 name = uid.rpartition("@")[0]
-                self.results[name] = self.results.get(name, 0) + rows
+                self.result_rows[name] = self.result_rows.get(name, 0) + rows
             for stream, (_, rows) in report.poison.items():
-                self.poison[stream] = self.poison.get(stream, 0) + rows
-        self.cpu[batch.number] = cpu
+                self.poison_rows[stream] = self.poison_rows.get(stream, 0) + rows
+        self.cpu_seconds[batch.number] = cpu
 
-    def judged(self, snapshots: Iterable[Snapshot], decisions: Iterable[Decision]) -> None:
+    def add_decisions(self, snapshots: Iterable[Snapshot], decisions: Iterable[Decision]) -> None:
         """Take in what was observed and decided of the batches seen here."""
         for snapshot in snapshots:
-            if snapshot.batch in self.cpu and snapshot.batch not in self.loads:
+            if snapshot.batch in self.cpu_seconds and snapshot.batch not in self.loads:
                 self.loads[snapshot.batch] = snapshot.worker_loads()[list(snapshot.plan.active)]
-                self.shipped[snapshot.batch] = total_shipped_bytes(snapshot)
-                self.in_turn[snapshot.batch] = round_robin_bytes(snapshot)
-                self.handed[snapshot.batch] = sum(state.bytes for state in snapshot.transfers)
+                self.shipped_bytes[snapshot.batch] = total_shipped_bytes(snapshot)
+                self.round_robin_bytes[snapshot.batch] = round_robin_bytes(snapshot)
+                self.transferred_bytes[snapshot.batch] = sum(
+                    state.bytes for state in snapshot.transfers
+                )
         for decision in decisions:
-            if decision.batch in self.cpu:
-                self.last = decision
+            if decision.batch in self.cpu_seconds:
+                self.last_decision = decision
                 said = f"as of batch {decision.batch}, "
                 self.verdicts |= {v.code: said + v.message for v in decision.verdicts}
                 if decision.plan is not None:
-                    self.adopted[decision.batch] = decision
+                    self.plan_changes[decision.batch] = decision
 
-    def recent(self, count: int = 5) -> "Floats":
+    def window_loads(self, count: int = 5) -> "Floats":
         """Return the mean measured load of every worker over the last batches with rows."""
-        last = [cpu for _, cpu in sorted(self.cpu.items()) if cpu.any()][-count:]
+        last = [cpu for _, cpu in sorted(self.cpu_seconds.items()) if cpu.any()][-count:]
         return np.mean(last, axis=0) if last else np.zeros(self.workers)
 
     def rows_per_second(self, count: int = 5) -> float:
         """Return rows over time of the last batches with rows."""
         last = [number for number in sorted(self.rows) if self.rows[number]][-count:]
-        seconds = sum(self.seconds[number] for number in last)
+        seconds = sum(self.batch_seconds[number] for number in last)
         return sum(self.rows[number] for number in last) / seconds if seconds else 0.0
 
     def imbalance(self, first: int = 0, until: int | None = None) -> float | None:
@@ -99,31 +101,31 @@ class Tally:
         mean = sum(float(loads.mean()) for loads in wanted)
         return round(top / mean, 4) if mean > 0 else None
 
-    def figures(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the sums; times are of batches with rows, without the first, which start up."""
         busy = [number for number in sorted(self.rows) if self.rows[number]]
-        busy = busy[COLD if len(busy) > 2 * COLD else 1 :]
-        times = np.array([self.seconds[number] for number in busy])
+        busy = busy[WARM_UP_BATCHES if len(busy) > 2 * WARM_UP_BATCHES else 1 :]
+        times = np.array([self.batch_seconds[number] for number in busy])
         # A plan decided at the border of b holds from b + 2 on, when the state has moved.
-        changed = min(self.adopted) + 2 if self.adopted else None
+        changed = min(self.plan_changes) + 2 if self.plan_changes else None
         return {
-            "batches": len(self.cpu),
+            "batches": len(self.cpu_seconds),
             "rows": sum(self.rows.values()),
             "rows_per_second": round(self.rows_per_second(len(busy))),
             "batch_seconds": _quantiles(times),
             "imbalance": self.imbalance(),
             "imbalance_before": self.imbalance(0, changed),
             "imbalance_after": None if changed is None else self.imbalance(changed),
-            "cpu_seconds": round(sum(float(cpu.sum()) for cpu in self.cpu.values()), 3),
+            "cpu_seconds": round(sum(float(cpu.sum()) for cpu in self.cpu_seconds.values()), 3),
             "busiest_worker_cpu_seconds": round(
-                sum(float(cpu.max()) for cpu in self.cpu.values()), 3
+                sum(float(cpu.max()) for cpu in self.cpu_seconds.values()), 3
             ),
-            "plans": len(self.adopted),
-            "moves": sum(len(decision.moves) for decision in self.adopted.values()),
-            "handed_bytes": sum(self.handed.values()),
-            "shipped_bytes": round(sum(self.shipped.values())),
-            "round_robin_bytes": round(sum(self.in_turn.values())),
-            "poison": dict(sorted(self.poison.items())),
+            "plans": len(self.plan_changes),
+            "moves": sum(len(decision.moves) for decision in self.plan_changes.values()),
+            "handed_bytes": sum(self.transferred_bytes.values()),
+            "shipped_bytes": round(sum(self.shipped_bytes.values())),
+            "round_robin_bytes": round(sum(self.round_robin_bytes.values())),
+            "poison": dict(sorted(self.poison_rows.items())),
             "verdicts": dict(self.verdicts),
         }
 

@@ -11,41 +11,41 @@ from evenflow.model.arrays import Floats
 from evenflow.model.plan import Plan
 from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
 from evenflow.model.traffic import round_robin_stream_bytes, total_shipped_bytes
-from evenflow.service import running, views
+from evenflow.service import run_protocol, schemas
 
 # What the page gets; the API lists everything.
 SHOWN_QUERIES = 200
 SHOWN_KEYS = 20
 SHOWN_WORKERS = 64
-WINDOW = 60
+CORRELATION_BATCHES = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedRun:
     """What a run showed after a batch, read once; no snapshots before the first one."""
 
     plan: Plan
-    queries: Mapping[str, running.Query]
-    streams: Mapping[str, running.Stream]
+    queries: Mapping[str, run_protocol.QueryProtocol]
+    streams: Mapping[str, run_protocol.StreamProtocol]
     snapshots: tuple[Snapshot, ...] = ()
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def last_snapshot(self) -> Snapshot | None:
         """The last one."""
         return self.snapshots[-1] if self.snapshots else None
 
-    def shares(self) -> Floats:
+    def worker_loads(self) -> Floats:
         """Return every worker's load as the share of a core."""
-        if self.snapshot is None:
+        if self.last_snapshot is None:
             return np.zeros(self.plan.workers)
-        return per_second(self.snapshot.worker_loads(), self.snapshot)
+        return per_second(self.last_snapshot.worker_loads(), self.last_snapshot)
 
-    def loads_of(self, name: str) -> QueryLoad | None:
+    def query_load(self, name: str) -> QueryLoad | None:
         """Return what was measured of a query in the last batch."""
-        return None if self.snapshot is None else self.snapshot.queries.get(name)
+        return None if self.last_snapshot is None else self.last_snapshot.queries.get(name)
 
 
 def per_second(values: Floats, snapshot: Snapshot) -> Floats:
@@ -57,11 +57,11 @@ def per_second(values: Floats, snapshot: Snapshot) -> Floats:
     )
 
 
-def point(snapshot: Snapshot) -> views.Point:
+def batch_point(snapshot: Snapshot) -> schemas.BatchPoint:
     """Return a batch as one point of the course of time."""
     loads, active = snapshot.worker_loads(), snapshot.plan.active
     rows = np.array([query.rows_in.sum() for query in snapshot.queries.values()], float)
-    return views.Point(
+    return schemas.BatchPoint(
         batch=snapshot.batch,
         at=snapshot.at,
         seconds=snapshot.interval_seconds,
@@ -73,21 +73,21 @@ def point(snapshot: Snapshot) -> views.Point:
     )
 
 
-def workers(seen: Seen) -> list[views.Worker]:
+def worker_infos(seen: ObservedRun) -> list[schemas.WorkerInfo]:
     """Return every worker as it was in the last batch."""
-    shares, count = seen.shares(), seen.plan.workers
+    shares, count = seen.worker_loads(), seen.plan.workers
     active = shares[list(seen.plan.active)]
     mean = float(active.mean()) if len(active) else 0.0
     state, shipped, seconds = np.zeros(count), np.zeros(count), np.zeros(count)
     asked: frozenset[int] = frozenset()
-    if seen.snapshot is not None:
-        asked = seen.snapshot.workers_to_drain
-        state = sum((query.state_bytes for query in seen.snapshot.queries.values()), state)
-        shipped = sum(seen.snapshot.shipped_bytes.values(), shipped)
-        seconds = _wide(seen.snapshot.worker_cpu_seconds, count)
+    if seen.last_snapshot is not None:
+        asked = seen.last_snapshot.workers_to_drain
+        state = sum((query.state_bytes for query in seen.last_snapshot.queries.values()), state)
+        shipped = sum(seen.last_snapshot.shipped_bytes.values(), shipped)
+        seconds = _zeros_unless_sized(seen.last_snapshot.worker_cpu_seconds, count)
     hosted = np.bincount(np.array(list(seen.plan.placement.values()), int), minlength=count)
     return [
-        views.Worker(
+        schemas.WorkerInfo(
             worker=worker,
             status="drained"
             if worker in seen.plan.drained
@@ -105,33 +105,33 @@ def workers(seen: Seen) -> list[views.Worker]:
     ]
 
 
-def queries(seen: Seen, limit: int | None = None) -> list[views.Query]:
+def query_infos(seen: ObservedRun, limit: int | None = None) -> list[schemas.QueryInfo]:
     """Return the queries, the heaviest first; with a limit only those."""
-    total = {name: _load(seen, name) for name in seen.queries}
+    total = {name: _total_load(seen, name) for name in seen.queries}
     ranked = sorted(seen.queries, key=lambda name: (-total[name], name))
-    return [_query(seen, name) for name in ranked[:limit]]
+    return [_query_info(seen, name) for name in ranked[:limit]]
 
 
-def _load(seen: Seen, name: str) -> float:
-    found = seen.loads_of(name)
+def _total_load(seen: ObservedRun, name: str) -> float:
+    found = seen.query_load(name)
     return float(found.load.sum()) if found is not None else 0.0
 
 
-def _query(seen: Seen, name: str) -> views.Query:
-    hosted, found, plan = seen.queries[name], seen.loads_of(name), seen.plan
+def _query_info(seen: ObservedRun, name: str) -> schemas.QueryInfo:
+    hosted, found, plan = seen.queries[name], seen.query_load(name), seen.plan
     shares = np.zeros(plan.workers)
-    if found is not None and seen.snapshot is not None:
-        shares = per_second(found.load, seen.snapshot)
+    if found is not None and seen.last_snapshot is not None:
+        shares = per_second(found.load, seen.last_snapshot)
     table = plan.tables.get(name)
-    return views.Query(
+    return schemas.QueryInfo(
         name=name,
         form=hosted.form,
         kind=hosted.kind,
         text=hosted.text,
         streams=list(hosted.streams),
-        columns=columns(hosted.schema),
-        parameters=None if hosted.parameters is None else columns(hosted.parameters),
-        key=_key(hosted, keyed=table is not None),
+        columns=column_labels(hosted.schema),
+        parameters=None if hosted.parameters is None else column_labels(hosted.parameters),
+        key=_key_columns(hosted, keyed=table is not None),
         keyable=hosted.inferred is not None,
         publish=hosted.publish,
         pinned=hosted.pin is not None,
@@ -147,7 +147,7 @@ def _query(seen: Seen, name: str) -> views.Query:
     )
 
 
-def _key(hosted: running.Query, *, keyed: bool) -> list[str] | None:
+def _key_columns(hosted: run_protocol.QueryProtocol, *, keyed: bool) -> list[str] | None:
     """Return the key's columns; with their stream where streams are split by different ones."""
     key = hosted.inferred if keyed and hosted.key is None else hosted.key
     if not isinstance(key, Mapping):
@@ -157,20 +157,22 @@ def _key(hosted: running.Query, *, keyed: bool) -> list[str] | None:
     return [f"{stream}.{column}" for stream, columns in key.items() for column in columns]
 
 
-def streams(seen: Seen) -> list[views.Stream]:
+def stream_infos(seen: ObservedRun) -> list[schemas.StreamInfo]:
     """Return the streams, the most shipped first."""
     nothing, found = np.zeros(seen.plan.workers), []
-    turn = {} if seen.snapshot is None else round_robin_stream_bytes(seen.snapshot)
+    turn = {} if seen.last_snapshot is None else round_robin_stream_bytes(seen.last_snapshot)
     for name, stream in seen.streams.items():
         shipped = (
-            nothing if seen.snapshot is None else seen.snapshot.shipped_bytes.get(name, nothing)
+            nothing
+            if seen.last_snapshot is None
+            else seen.last_snapshot.shipped_bytes.get(name, nothing)
         )
         found.append(
-            views.Stream(
+            schemas.StreamInfo(
                 name=name,
                 derived=stream.derived,
                 time=stream.time,
-                columns=columns(stream.schema),
+                columns=column_labels(stream.schema),
                 watermark_us=seen.watermarks.get(name),
                 readers=sorted(q for q, query in seen.queries.items() if name in query.streams),
                 workers=np.flatnonzero(shipped).tolist(),
@@ -181,10 +183,12 @@ def streams(seen: Seen) -> list[views.Stream]:
     return sorted(found, key=lambda view: (-view.shipped_bytes, view.name))
 
 
-def hot_keys(seen: Seen, query: str | None = None, count: int = SHOWN_KEYS) -> list[views.HotKey]:
+def hot_key_infos(
+    seen: ObservedRun, query: str | None = None, count: int = SHOWN_KEYS
+) -> list[schemas.HotKeyInfo]:
     """Return the heaviest keys of one keyed query or of all."""
     found = [
-        views.HotKey(query=name, key=key.name, share=key.share, owner=key.owner)
+        schemas.HotKeyInfo(query=name, key=key.name, share=key.share, owner=key.owner)
         for name in seen.plan.tables
         if query in (None, name)
         for key in model.hot_keys(seen.snapshots, name, count)
@@ -192,12 +196,14 @@ def hot_keys(seen: Seen, query: str | None = None, count: int = SHOWN_KEYS) -> l
     return sorted(found, key=lambda key: (-key.share, key.query, key.key))[:count]
 
 
-def correlation(points: Sequence[views.Point], active: Sequence[int]) -> views.Correlation:
+def correlation_matrix(
+    points: Sequence[schemas.BatchPoint], active: Sequence[int]
+) -> schemas.CorrelationMatrix:
     """Return the correlation of the workers' loads over the last batches."""
     shown = list(active)[:SHOWN_WORKERS]
-    taken = list(points)[-WINDOW:]
+    taken = list(points)[-CORRELATION_BATCHES:]
     if len(taken) < 3 or not shown:
-        return views.Correlation(workers=shown, batches=len(taken), values=[])
+        return schemas.CorrelationMatrix(workers=shown, batches=len(taken), values=[])
     series = np.array([each.loads for each in taken])[:, shown]
     varies = np.ptp(series, axis=0) > 0
     centred = series - series.mean(axis=0)
@@ -208,17 +214,17 @@ def correlation(points: Sequence[views.Point], active: Sequence[int]) -> views.C
         [round(float(v), 3) if ok else None for v, ok in zip(row, known, strict=True)]
         for row, known in zip(values, both, strict=True)
     ]
-    return views.Correlation(workers=shown, batches=len(taken), values=rows)
+    return schemas.CorrelationMatrix(workers=shown, batches=len(taken), values=rows)
 
 
-def plan(value: Plan) -> views.Plan:
+def plan_info(value: Plan) -> schemas.PlanInfo:
     """Return the plan; hashed keys as hexadecimal digits, which JSON's numbers cannot hold."""
-    return views.Plan(
+    return schemas.PlanInfo(
         workers=value.workers,
         drained=sorted(value.drained),
         placement=dict(value.placement),
         tables=[
-            views.Table(
+            schemas.RoutingTableInfo(
                 query=name,
                 entries={
                     f"{int(key):016x}": int(owner)
@@ -230,7 +236,7 @@ def plan(value: Plan) -> views.Plan:
     )
 
 
-def columns(schema: Any) -> list[str]:
+def column_labels(schema: Any) -> list[str]:
     """Return the columns of an Arrow schema as `name type`, without units and time zones."""
     return [f"{column.name} {str(column.type).partition('[')[0]}" for column in schema]
 
@@ -240,5 +246,5 @@ def _rounded(values: Iterable[float]) -> list[float]:
     return [round(float(value), 5) for value in values]
 
 
-def _wide(values: Floats, count: int) -> Floats:
+def _zeros_unless_sized(values: Floats, count: int) -> Floats:
     return values if len(values) == count else np.zeros(count)

@@ -5,13 +5,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 
-class View(BaseModel):
+class ApiModel(BaseModel):
     """A frozen value; its fields are the API's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Worker(View):
+class WorkerInfo(ApiModel):
     """One worker in the last batch; load is the share of a core it was busy with queries."""
 
     worker: int
@@ -24,7 +24,7 @@ class Worker(View):
     queries: int
 
 
-class Query(View):
+class QueryInfo(ApiModel):
     """One query: as it was submitted, where it runs, and its last batch.
 
     `loads` has an entry for each worker, `worker` is that of a whole query.
@@ -52,7 +52,7 @@ class Query(View):
     quarantined: str | None
 
 
-class Stream(View):
+class StreamInfo(ApiModel):
     """One stream and its traffic in the last batch, measured and as round robin would have it."""
 
     name: str
@@ -66,7 +66,7 @@ class Stream(View):
     round_robin_bytes: float
 
 
-class HotKey(View):
+class HotKeyInfo(ApiModel):
     """A heavy key of a keyed query: its share of what the query's rows cost, and who has it."""
 
     query: str
@@ -75,7 +75,7 @@ class HotKey(View):
     owner: int
 
 
-class Correlation(View):
+class CorrelationMatrix(ApiModel):
     """How the loads of workers go together; None where one of them does not vary."""
 
     workers: list[int]
@@ -83,7 +83,7 @@ class Correlation(View):
     values: list[list[float | None]]
 
 
-class Judgement(View):
+class JudgementInfo(ApiModel):
     """The state of balance, measured or predicted; loads in CPU seconds a batch."""
 
     imbalance: float
@@ -94,7 +94,7 @@ class Judgement(View):
     shipped_bytes: float
 
 
-class Move(View):
+class MoveInfo(ApiModel):
     """A whole query, or one key of a keyed one, that changes workers."""
 
     query: str
@@ -103,7 +103,7 @@ class Move(View):
     key: str | None
 
 
-class Verdict(View):
+class VerdictInfo(ApiModel):
     """A limit that no plan can pass."""
 
     code: str
@@ -112,7 +112,7 @@ class Verdict(View):
     reachable: float | None
 
 
-class Handed(View):
+class TransferInfo(ApiModel):
     """State of a query that went from one worker to another."""
 
     query: str
@@ -121,18 +121,18 @@ class Handed(View):
     bytes: int
 
 
-class Measured(View):
+class OutcomeInfo(ApiModel):
     """What a decision brought; `handed` lists the first ways that state took, the largest first."""
 
     batch: int
-    judgement: Judgement
+    judgement: JudgementInfo
     handed_bytes: float
     pause_seconds: float
     duration_seconds: float | None
-    handed: list[Handed]
+    handed: list[TransferInfo]
 
 
-class Decision(View):
+class DecisionInfo(ApiModel):
     """What was decided at the border of a batch, which is its number, and what came of it.
 
     `moves` lists the first ones of `move_count`, `arrived` the first queries that were placed, with
@@ -146,35 +146,35 @@ class Decision(View):
     message: str
     changed: bool
     staged: bool
-    before: Judgement
-    predicted: Judgement | None
-    measured: Measured | None
+    before: JudgementInfo
+    predicted: JudgementInfo | None
+    measured: OutcomeInfo | None
     loads_before: list[float] | None
     loads_after: list[float] | None
     move_count: int
-    moves: list[Move]
+    moves: list[MoveInfo]
     moved_bytes: float
     arrived: dict[str, int]
-    verdicts: list[Verdict]
+    verdicts: list[VerdictInfo]
 
 
-class Table(View):
+class RoutingTableInfo(ApiModel):
     """The routing table of a keyed query: hashed keys that do not go where the hash sends them."""
 
     query: str
     entries: dict[str, int]
 
 
-class Plan(View):
+class PlanInfo(ApiModel):
     """Where everything runs in the next batch."""
 
     workers: int
     drained: list[int]
     placement: dict[str, int]
-    tables: list[Table]
+    tables: list[RoutingTableInfo]
 
 
-class Summary(View):
+class RunSummary(ApiModel):
     """The run at a glance; `bound` is the imbalance that is still fine."""
 
     status: Literal["starting", "running", "ended"]
@@ -200,7 +200,7 @@ class Summary(View):
     refused: int
 
 
-class Point(View):
+class BatchPoint(ApiModel):
     """One batch in the course of time; load as shares of a core."""
 
     batch: int
@@ -213,46 +213,46 @@ class Point(View):
     shipped_bytes: float
 
 
-class State(View):
+class RunState(ApiModel):
     """All that the page shows."""
 
-    summary: Summary
-    workers: list[Worker]
-    queries: list[Query]
-    streams: list[Stream]
-    hot_keys: list[HotKey]
-    correlation: Correlation
-    decisions: list[Decision]
-    points: list[Point]
+    summary: RunSummary
+    workers: list[WorkerInfo]
+    queries: list[QueryInfo]
+    streams: list[StreamInfo]
+    hot_keys: list[HotKeyInfo]
+    correlation: CorrelationMatrix
+    decisions: list[DecisionInfo]
+    points: list[BatchPoint]
 
 
-class Delta(View):
+class StateDelta(ApiModel):
     """What one batch changed; what is None is as before."""
 
-    summary: Summary
-    points: list[Point]
-    decisions: list[Decision]
-    workers: list[Worker] | None = None
-    queries: list[Query] | None = None
-    streams: list[Stream] | None = None
-    hot_keys: list[HotKey] | None = None
-    correlation: Correlation | None = None
+    summary: RunSummary
+    points: list[BatchPoint]
+    decisions: list[DecisionInfo]
+    workers: list[WorkerInfo] | None = None
+    queries: list[QueryInfo] | None = None
+    streams: list[StreamInfo] | None = None
+    hot_keys: list[HotKeyInfo] | None = None
+    correlation: CorrelationMatrix | None = None
 
 
-class Asked(View):
+class Accepted(ApiModel):
     """What was asked is taken; it holds from a batch border on."""
 
     asked: str
     message: str
 
 
-class Error(View):
+class ErrorBody(ApiModel):
     """Why a request was refused, and what to do."""
 
     error: str
 
 
-class Health(View):
+class Health(ApiModel):
     """Whether the run and its watcher are alive."""
 
     status: Literal["ok", "ended"]

@@ -8,10 +8,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 from pydantic import Field as ModelField
 
 # YAML reads a bare `off` as false.
-_Text = Annotated[str, BeforeValidator(lambda value: "off" if value is False else value)]
+_TextOrOff = Annotated[str, BeforeValidator(lambda value: "off" if value is False else value)]
 
 
-def model_of(value: type, **more: Any) -> type[BaseModel]:
+def model_from_dataclass(value: type, **more: Any) -> type[BaseModel]:
     """Return a model that takes what the dataclass takes and refuses any other field.
 
     What a field is for is taken from its metadata, or from the table in the class's docstring.
@@ -24,15 +24,15 @@ def model_of(value: type, **more: Any) -> type[BaseModel]:
     ...     size   in metres
     ...     '''
     ...     size: int = 3
-    >>> model = model_of(Box)
+    >>> model = model_from_dataclass(Box)
     >>> model(size=5).model_dump(), model.model_fields["size"].description
     ({'size': 5}, 'In metres.')
     """
-    hints, said = get_type_hints(value), _said(value.__doc__ or "")
+    hints, said = get_type_hints(value), _field_docs(value.__doc__ or "")
     made: dict[str, Any] = {
         each.name: (
-            _Text if hints[each.name] is str else hints[each.name],
-            _field(each, said.get(each.name, "")),
+            _TextOrOff if hints[each.name] is str else hints[each.name],
+            _model_field(each, said.get(each.name, "")),
         )
         for each in fields(value)
     }
@@ -45,12 +45,12 @@ def model_of(value: type, **more: Any) -> type[BaseModel]:
     )
 
 
-def _field(each: "Field[Any]", said: str) -> Any:
+def _model_field(each: "Field[Any]", said: str) -> Any:
     default = each.default if each.default is not MISSING else ...
     return ModelField(default, description=each.metadata.get("help", said))
 
 
-def _said(doc: str) -> dict[str, str]:
+def _field_docs(doc: str) -> dict[str, str]:
     """Read the lines `name, name   what they are` of a docstring."""
     found = re.findall(r"^ +([a-z_]+(?:, [a-z_]+)*) {2,}(\S.*)$", doc, re.MULTILINE)
     return {
