@@ -39,13 +39,13 @@ docs: .venv/.dev ## write the generated parts of the docs
 	$(BIN)/python scripts/reference.py
 
 bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
-	$(BIN)/python -m benchmarks.keys
-	$(BIN)/python -m benchmarks.queries
-	$(BIN)/python -m benchmarks.operators
-	$(BIN)/python -m benchmarks.joint
-	$(BIN)/python -m benchmarks.sql
+	$(BIN)/python -m benchmarks.planning.keys
+	$(BIN)/python -m benchmarks.planning.queries
+	$(BIN)/python -m benchmarks.planning.operators
+	$(BIN)/python -m benchmarks.planning.controller
+	$(BIN)/python -m benchmarks.runtime.sql_tasks
 	$(BIN)/python -m benchmarks.runtime
-	$(BIN)/python -m benchmarks.balancing
+	$(BIN)/python -m benchmarks.runtime.measurement
 
 reproduce: .venv/.dev ## the papers' tables and figures at small scale, into build/reproduction
 	$(BIN)/evenflow reproduce all --scale small --out build/reproduction --resume

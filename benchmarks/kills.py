@@ -12,7 +12,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from tests.programs.killing import LOCAL, begin, check, end, kill_at_random, lay
+from tests.support.kill_driver import LOCAL, begin, check, end, kill_at_random, lay
 
 
 def main(kills: int) -> None:

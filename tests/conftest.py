@@ -1,11 +1,16 @@
 """Settings of the whole test run."""
 
 import os
-from typing import Any
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Timing is never tested: machines are shared and kernels compile on first use. CI repeats the same
 # examples, so that a change is judged by itself; at a desk every run tries new ones.
@@ -19,6 +24,18 @@ settings.register_profile(
 settings.load_profile("evenflow")
 
 
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """One Spark for all tests of the runtime."""
+    from tests.support.spark_harness import session
+
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    found = session("local[2,4]")
+    yield found
+    found.stop()
+
+
 class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
     """Keeps all tests with Spark in one process, as a Spark each would only compete.
 
@@ -29,14 +46,14 @@ class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 
 
-SPARK = ("tests/spark/", "tests/sql/test_spark.py")
-PROGRAMS = "tests/programs/"
+SPARK = ("tests/spark/", "tests/research/spark/", "tests/sql/test_spark_semantics.py")
+KILLS = "tests/kills/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left with it in the end."""
     items.sort(key=lambda item: (not item.nodeid.startswith(SPARK),
-                                 not item.nodeid.startswith(PROGRAMS)))  # fmt: skip
+                                 not item.nodeid.startswith(KILLS)))  # fmt: skip
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogether:

@@ -11,7 +11,7 @@ arrivals    5,000 queries of 200 types that come and go: bytes shipped against d
 Keys that begin with `goal` say whether the row meets what was asked for.
 """
 
-from benchmarks.common import main
+from benchmarks.harness import main
 from benchmarks.live.arrivals import arrivals
 from benchmarks.live.bursts import bursts
 from benchmarks.live.cpu import cpu

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.balancing import folder
-from benchmarks.common import Rows, tell
-from benchmarks.live.playing import WORKERS, reading
-from benchmarks.runtime import BEGIN, SECOND, trades
-from benchmarks.streaming import session
+from benchmarks.harness import Rows, tell
+from benchmarks.live.flow_runs import WORKERS, reading
+from benchmarks.runtime.sides import session
+from benchmarks.workloads import BEGIN, SECOND, folder, trades
 from evenflow import Balancing, Flow, Run
 from evenflow.model import imbalance, round_robin_bytes
 from evenflow.model.subscriptions import Subscriptions

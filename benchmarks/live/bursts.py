@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks.balancing import folder
-from benchmarks.common import Rows, tell
-from benchmarks.live.playing import WORKERS, play
-from benchmarks.runtime import BEGIN, SECOND, trades
-from benchmarks.streaming import session, write
+from benchmarks.harness import Rows, tell
+from benchmarks.live.flow_runs import WORKERS, play
+from benchmarks.runtime.sides import session, write
+from benchmarks.workloads import BEGIN, SECOND, folder, trades
 from evenflow import Balancing, Flow
 from evenflow.model import LoadSeries
 from evenflow.model.traffic import total_shipped_bytes

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.balancing import JOIN, folder
-from benchmarks.common import Rows, tell
-from benchmarks.live.playing import GAIN, Played, host, play, uneven, verdicts
-from benchmarks.runtime import BEGIN, SECOND, trades, zipf
-from benchmarks.streaming import session, write
+from benchmarks.harness import Rows, tell
+from benchmarks.live.flow_runs import GAIN, Played, host, play, uneven, verdicts
+from benchmarks.runtime.sides import session, write
+from benchmarks.workloads import BEGIN, JOIN, SECOND, folder, trades, zipf
 from evenflow import Balancing
 
 CLOSE_JOIN = JOIN + " AND abs(a.price - b.price) < 0.001"

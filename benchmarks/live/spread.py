@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks.balancing import COUNT, JOIN, folder
-from benchmarks.common import Rows, tell
-from benchmarks.live.answers import Check, same_pairs, same_windows
-from benchmarks.live.playing import Played, host, play, uneven, verdicts
-from benchmarks.runtime import BEGIN, SECOND, trades, zipf
-from benchmarks.streaming import session, write
+from benchmarks.harness import Rows, tell
+from benchmarks.live.batch_answers import Check, same_pairs, same_windows
+from benchmarks.live.flow_runs import Played, host, play, uneven, verdicts
+from benchmarks.runtime.sides import session, write
+from benchmarks.workloads import BEGIN, COUNT, JOIN, SECOND, folder, trades, zipf
 from evenflow import Balancing
 from evenflow.model import Snapshot
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.balancing import folder
-from benchmarks.common import Rows, tell
-from benchmarks.live.playing import GAIN, WORKERS, host, play, uneven
-from benchmarks.runtime import BEGIN, SECOND, trades, zipf
-from benchmarks.streaming import session, write
+from benchmarks.harness import Rows, tell
+from benchmarks.live.flow_runs import GAIN, WORKERS, host, play, uneven
+from benchmarks.runtime.sides import session, write
+from benchmarks.workloads import BEGIN, SECOND, folder, trades, zipf
 from evenflow import Balancing
 from evenflow.model import hash_keys, jump_hash
 

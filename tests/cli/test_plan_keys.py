@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from evenflow.cli.app import app
 from evenflow.cli.plan_keys import KeyAlgorithm
 from evenflow.model import hash_keys, jump_hash
-from evenflow.simulation.keys import zipf_costs
+from evenflow.research.key_workload import zipf_costs
 
 FIELDS = [
     "algorithm", "workers", "keys", "feasible", "imbalance_before", "imbalance", "max_over_mean",

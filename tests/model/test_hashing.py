@@ -73,8 +73,8 @@ def test_wide_decimals_and_binary_have_their_own_bytes() -> None:
 
 def test_the_hash_does_not_change_between_processes() -> None:
     program = (
-        "import pyarrow as pa; from evenflow.model import hash_keys, jump;"
-        "h = hash_keys(pa.array(['a', 'b']), pa.array([1, 2])); print(h.tolist(), jump(h, 7))"
+        "import pyarrow as pa; from evenflow.model import hash_keys, jump_hash;"
+        "h = hash_keys(pa.array(['a', 'b']), pa.array([1, 2])); print(h.tolist(), jump_hash(h, 7))"
     )
     seen = {
         subprocess.run(

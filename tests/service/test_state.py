@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.values import StreamSpec, World, decision, hot_key, load
+from tests.support.service_world import StreamSpec, World, decision, hot_key, load
 
 from evenflow.model.decision import BalanceMetrics, Outcome
 from evenflow.model.plan import Move

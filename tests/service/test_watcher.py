@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.service.values import StreamSpec, World, decision, until
+from tests.support.service_world import StreamSpec, World, decision, until
 
 from evenflow.model.snapshot import Snapshot
 from evenflow.planning.controller import Balancing

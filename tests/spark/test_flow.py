@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.spark.harness import Play, rows_of, shifted, trades, write_batches
-from tests.spark.operators import Counter, Total
+from tests.support.operators import Counter, Total
+from tests.support.spark_harness import Play, rows_of, shifted, trades, write_batches
 
 import evenflow
 from evenflow.errors import InputError

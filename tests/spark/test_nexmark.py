@@ -8,10 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.harness import SECOND, Play, batch_rows, closing, cut, rows_of, write_batches
+from tests.support.spark_harness import (
+    SECOND,
+    Play,
+    batch_rows,
+    closing,
+    cut,
+    rows_of,
+    write_batches,
+)
 
+from evenflow.datasets.nexmark import FIRST_ID, QUERIES, SCHEMAS, START_US, generate_events
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.simulation.nexmark import FIRST_ID, QUERIES, SCHEMAS, START_US, nexmark
 
 KEYED: Mapping[str, str | dict[str, str]] = {
     "q1": "auction",
@@ -39,7 +47,7 @@ def test_all_queries_in_one_flow_answer_as_spark_does(
 ) -> None:
     rng = np.random.default_rng(seed)
     batches, workers = int(rng.integers(3, 6)), int(rng.integers(2, 5))
-    rows = nexmark(seed, events=6_000, per_second=200)
+    rows = generate_events(seed, events=6_000, per_second=200)
     for name, table in rows.items():
         write_batches(tmp_path / name, [*cut(rng, table, batches), closing(table, END_US)])
     play = Play(spark, tmp_path, workers, streams=tuple(SCHEMAS))

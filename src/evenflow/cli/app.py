@@ -8,19 +8,11 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import (
-    control,
-    inspect,
-    plan_keys,
-    plan_operators,
-    plan_queries,
-    replay,
-    reproduce,
-    simulate_operators,
-)
+from evenflow.cli import control, inspect, plan_keys, plan_operators, plan_queries, replay
 from evenflow.cli import run as starting
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError, SetupError
+from evenflow.research.cli import reproduce, simulate
 
 
 class ErrorHandlingGroup(TyperGroup):
@@ -55,7 +47,7 @@ plan_app.command("queries")(plan_queries.plan_queries_command)
 plan_app.command("operators")(plan_operators.plan_operators_command)
 simulate_app = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing really runs.")
 app.add_typer(simulate_app, name="simulate")
-simulate_app.command("operators")(simulate_operators.operators)
+simulate_app.command("operators")(simulate.simulate_operators)
 app.command("reproduce")(reproduce.reproduce)
 app.command("replay")(replay.replay_command)
 app.command("whatif")(replay.whatif_command)

@@ -223,7 +223,7 @@ def print_rows(
 def _format_bytes(value: float) -> str:
     """Return bytes for people.
 
-    >>> _format_bytes(950), _size(1_234_000)
+    >>> _format_bytes(950), _format_bytes(1_234_000)
     ('950 B', '1.2 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):

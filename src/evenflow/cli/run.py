@@ -106,7 +106,7 @@ def init_command(
 def parse_seconds(text: str) -> float:
     """Read a time to run.
 
-    >>> parse_seconds("90s"), seconds_of("1h30m"), seconds_of("2 minutes")
+    >>> parse_seconds("90s"), parse_seconds("1h30m"), parse_seconds("2 minutes")
     (90.0, 5400.0, 120.0)
     """
     from evenflow.durations import duration_us

@@ -98,7 +98,7 @@ def key_column(values: pa.ChunkedArray, path: Path) -> pa.Array:
     Other files know the types of their columns, which are left as they are.
 
     >>> column = pa.chunked_array([["7", "-1"]])
-    >>> key_column(column, Path("a.csv")).type, typed_key(column, Path("a.parquet")).type
+    >>> key_column(column, Path("a.csv")).type, key_column(column, Path("a.parquet")).type
     (DataType(int64), DataType(string))
     >>> key_column(pa.chunked_array([["007"]]), Path("a.csv")).type
     DataType(string)

@@ -29,7 +29,7 @@ class OperatorNetwork:
                          meet in a join of the operator's two incoming edges
 
     >>> two = OperatorNetwork.from_lists([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
-    >>> len(two), two.sources, two.order.tolist(), two.sinks.tolist()
+    >>> len(two), two.source_count, two.topological_order.tolist(), two.sinks.tolist()
     (2, 1, [0, 1], [1])
     """
 

@@ -18,7 +18,7 @@ class Subscriptions:
     rates    w(s), events per second of every source
     loads    what each query adds to the worker that runs it, 1 by default
 
-    >>> Subscriptions.from_source_sets([[2, 0], [1]]).of_query(0).tolist()
+    >>> Subscriptions.from_source_sets([[2, 0], [1]]).sources_of_query(0).tolist()
     [0, 2]
     """
 

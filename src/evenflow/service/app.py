@@ -55,17 +55,17 @@ def application(
         yield
         hub.close()
 
-    routes: list[Route | Mount] = [_route(endpoint) for endpoint in endpoints]
-    routes += [
+    mounted: list[Route | Mount] = [_route(endpoint) for endpoint in endpoints]
+    mounted += [
         Route("/api/events", EventsEndpoint(hub), methods=["GET"]),
         Route("/api/{rest:path}", nothing, methods=["GET", "POST", "DELETE"]),
         Route("/openapi.json", openapi),
         Route("/metrics", metrics),
     ]
     if page:
-        routes.append(Mount("/", _static_files()))
+        mounted.append(Mount("/", _static_files()))
     return Starlette(
-        routes=routes,
+        routes=mounted,
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
             InputError: _on_input_error,

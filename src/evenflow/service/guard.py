@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 WRITE_HEADER = "x-evenflow"
-TOKEN_COOKIE = "evenflow_token"
+TOKEN_COOKIE = "evenflow_token"  # noqa: S105 - its name, not a token
 MAX_BODY_BYTES = 1 << 20
 _SAFE_METHODS = ("GET", "HEAD")
 _PUBLIC_PATHS = ("/healthz",)
@@ -194,7 +194,7 @@ def _error_response(status: int, text: str) -> Response:
 def _host_name(host: str) -> str:
     """Return a Host header without its port.
 
-    >>> _host_name("localhost:8080"), _name("[::1]:8080"), _name("[::1]")
+    >>> _host_name("localhost:8080"), _host_name("[::1]:8080"), _host_name("[::1]")
     ('localhost', '[::1]', '[::1]')
     """
     if host.startswith("["):

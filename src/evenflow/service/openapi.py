@@ -45,7 +45,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     models: set[type[BaseModel]] = {schemas.ErrorBody}
     models |= {model for e in endpoints for model in (e.response, e.body) if model is not None}
     listed = sorted(models, key=lambda model: model.__name__)
-    _, schemas = models_json_schema(
+    _, definitions = models_json_schema(
         [(model, "serialization") for model in listed], ref_template="#/components/schemas/{model}"
     )
     paths: dict[str, dict[str, Any]] = {}
@@ -56,7 +56,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "info": {"title": "Evenflow", "version": version("evenflow")},
         "paths": paths,
         "components": {
-            "schemas": schemas["$defs"],
+            "schemas": definitions["$defs"],
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from evenflow.simulation.flights import Flights
-from evenflow.simulation.market import Market
-from evenflow.simulation.tpch_data import Tpch
-from evenflow.simulation.words import Words
+from evenflow.datasets.flights import Flights
+from evenflow.datasets.market import Market
+from evenflow.datasets.tpch import Tpch
+from evenflow.datasets.words import Words
 from evenflow.spec.dataclass_model import model_from_dataclass
 
 

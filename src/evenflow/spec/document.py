@@ -45,7 +45,7 @@ class Document:
     """The values of a YAML file, and the place of each.
 
     >>> document = Document("spec.yaml", "workers: 4\\nqueries:\\n  a: SELECT 1\\n")
-    >>> document.value["workers"], str(document.problem(("queries", "a"), "is odd"))
+    >>> document.value["workers"], str(document.problem_at(("queries", "a"), "is odd"))
     (4, 'spec.yaml:3:6: queries.a: is odd')
     """
 

@@ -20,7 +20,7 @@ _TABLE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
 def resolve_path(written: str, folder: Path) -> str:
     """Return a path as it stands from anywhere; a URI stays as it is.
 
-    >>> resolve_path("in/trades", Path("/data")), resolved("s3a://b/c", Path("/data"))
+    >>> resolve_path("in/trades", Path("/data")), resolve_path("s3a://b/c", Path("/data"))
     ('/data/in/trades', 's3a://b/c')
     """
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", written):

@@ -222,7 +222,7 @@ def is_hashable(kind: pa.DataType) -> bool:
 def hash_compatible(*kinds: pa.DataType) -> bool:
     """Tell whether equal values of these types have equal hashes, as routing needs.
 
-    >>> hash_compatible(INT, LONG), hash_alike(INT, DOUBLE)
+    >>> hash_compatible(INT, LONG), hash_compatible(INT, DOUBLE)
     (True, False)
     """
     kinds = tuple(canonical_type(kind) for kind in kinds)

@@ -21,7 +21,7 @@ class FileStore:
     >>> import tempfile
     >>> store = FileStore(tempfile.mkdtemp())
     >>> store.write("a/b", [b"one", b"two"])
-    >>> store.read("a/b").to_pybytes(), store.names("a"), store.names("none")
+    >>> store.read("a/b").to_pybytes(), store.list_names("a"), store.list_names("none")
     (b'onetwo', ['b'], [])
     """
 

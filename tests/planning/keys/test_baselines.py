@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import key_loads
+from tests.support.strategies import key_loads
 
 from evenflow.model import KeyLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, shuffled_loads
@@ -10,7 +10,7 @@ from evenflow.planning.keys.baselines import lpt_plain
 from evenflow.planning.keys.metrics import max_over_mean, max_relative_deviation, windowed_state
 from evenflow.planning.keys.pkg import split_keys
 from evenflow.planning.keys.readj import _readj, readj_plain
-from evenflow.simulation.keys import zipf_costs
+from evenflow.research.key_workload import zipf_costs
 
 
 @given(st.integers(1, 12), st.integers(2, 5), st.integers(0, 2**32))

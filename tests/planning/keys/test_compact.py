@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.strategies import key_loads
+from tests.support.strategies import key_loads
 
 from evenflow.model import KeyLoads, hash_keys, jump_hash
 from evenflow.planning.keys import KeyConfig
 from evenflow.planning.keys.balance_goal import balance_goal
 from evenflow.planning.keys.compact import compact_with_degree, group_keys
 from evenflow.planning.keys.discretise import discretise
-from evenflow.simulation.keys import zipf_costs
+from evenflow.research.key_workload import zipf_costs
 
 
 @given(keys=key_loads())

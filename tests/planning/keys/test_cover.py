@@ -14,7 +14,7 @@ from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
 from evenflow.planning.keys.exact import least_moved_state
 from evenflow.planning.keys.knapsack import least_cover, least_cover_plain
 from evenflow.planning.keys.metrics import moved_state
-from evenflow.simulation.keys import zipf_costs
+from evenflow.research.key_workload import zipf_costs
 
 
 def plan(name: str, keys: KeyLoads, config: KeyConfig) -> KeyPlan:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.model import hash_keys, jump_hash
 from evenflow.planning.keys.discretise import descending_order, discretise, discretise_plain
-from evenflow.simulation.keys import zipf_costs
+from evenflow.research.key_workload import zipf_costs
 
 EXAMPLE = np.array([8.0, 6, 3, 2, 2, 1, 1, 1, 1, 1])
 

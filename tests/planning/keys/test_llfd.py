@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import key_loads
+from tests.support.strategies import key_loads
 
 from evenflow.model import KeyLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planning.queries.examples import problems
+from tests.support.query_problems import problems
 
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import (
@@ -20,7 +20,7 @@ from evenflow.planning.queries import (
 from evenflow.planning.queries.greedy_rounds import fill_by_rounds, fill_by_rounds_plain
 from evenflow.planning.queries.metrics import total_traffic, total_traffic_plain
 from evenflow.planning.queries.offline import start_fill, worker_capacities
-from evenflow.simulation.subscriptions import random_subscriptions, with_rates
+from evenflow.research.subscription_workload import random_subscriptions, with_source_rates
 
 
 @pytest.mark.parametrize("whole_traffic", [False, True], ids=["ic", "mms"])
@@ -74,7 +74,7 @@ def optimum(problem: PlacementProblem) -> float:
 @pytest.mark.parametrize("seed", range(6))
 def test_against_the_exhaustive_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    given_ = with_rates(random_subscriptions(8, 1.5, 2, rng), 1.5, "random", rng)
+    given_ = with_source_rates(random_subscriptions(8, 1.5, 2, rng), 1.5, "random", rng)
     problem = PlacementProblem.of(given_, Fleet.of(3, 0.2, 1.0))
     best = optimum(problem)
     for algorithm in set(ALGORITHMS) - {"single-source", "repair"}:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planning.queries.examples import problems
+from tests.support.query_problems import problems
 
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import (
@@ -26,7 +26,7 @@ from evenflow.planning.queries.metrics import total_traffic_plain
 from evenflow.planning.queries.onrand import expected_traffic
 from evenflow.planning.queries.problem import ROUNDING
 from evenflow.planning.queries.reserve import plan_reservations
-from evenflow.simulation.subscriptions import random_subscriptions
+from evenflow.research.subscription_workload import random_subscriptions
 
 Metric = Callable[[OnlinePlacer, int], list[float]]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.planning.queries.examples import problems, subscriptions
+from tests.support.query_problems import problems, subscriptions
 
 from evenflow.errors import InputError
 from evenflow.model.subscriptions import Subscriptions

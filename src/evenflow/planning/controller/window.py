@@ -46,10 +46,10 @@ def recently_left_workers(
 ) -> dict[MovableItem, set[int]]:
     """Return the workers that each item left in the last `cooldown` batches.
 
-    >>> from evenflow.model import Judgement, Move
-    >>> even = Judgement(1.0, 1.0, 1.0)
+    >>> from evenflow.model import BalanceMetrics, Move
+    >>> even = BalanceMetrics(1.0, 1.0, 1.0)
     >>> moved = Decision(7, 0.0, "imbalance", "keys", "", even, moves=(Move("q", 0, 1),))
-    >>> recently_left_workers([moved], batch=9, cooldown=10), recent_moves([moved], batch=20, cooldown=10)
+    >>> recently_left_workers([moved], batch=9, cooldown=10), recently_left_workers([moved], batch=20, cooldown=10)
     ({('q', None): {0}}, {})
     """
     left: dict[MovableItem, set[int]] = {}

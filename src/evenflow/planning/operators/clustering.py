@@ -34,7 +34,7 @@ def cluster_operators(snapshot: OperatorSnapshot, least_load: float) -> Operator
 
     >>> series = LoadSeries(("a", "b", "c"), [[0.1], [0.5], [0.2]], [True, True, True])
     >>> clusters = cluster_operators(OperatorSnapshot(series, 2, [0, 0, 0]), least_load=0.3)
-    >>> clusters.snapshot.series.operators, clusters.member_of.tolist()
+    >>> clusters.snapshot.series.operators, clusters.cluster_of.tolist()
     (('a+1', 'b'), [0, 1, 0])
     """
     if not np.isfinite(least_load) or least_load < 0:

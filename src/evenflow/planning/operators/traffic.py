@@ -19,8 +19,8 @@ class SourceTraffic:
 
     `price` is the variance (load squared) that one more unit of shipped rate is worth.
 
-    >>> traffic = Traffic.of([[0], [0, 1]], rates=[5.0, 1.0], price=0.1)
-    >>> traffic.shipped(np.array([0, 1], dtype=np.int32), workers=2)
+    >>> traffic = SourceTraffic.of([[0], [0, 1]], rates=[5.0, 1.0], price=0.1)
+    >>> traffic.shipped_rate(np.array([0, 1], dtype=np.int32), workers=2)
     11.0
     """
 

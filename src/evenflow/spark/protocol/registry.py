@@ -165,7 +165,7 @@ class Registry:
 def join_names(names: Iterable[str]) -> str:
     """Name some things in a message.
 
-    >>> join_names(["b", "a"]), listed([])
+    >>> join_names(["b", "a"]), join_names([])
     ('a, b', 'none')
     >>> join_names(map(str, range(100, 200)))[-22:]
     '118, 119 and 80 others'

@@ -105,8 +105,9 @@ def _segment_reader(store: FileStore, refs: Mapping[str, PartRef]) -> Callable[[
 def referenced_segments(manifest: bytes, known: Mapping[str, PartRef]) -> dict[str, PartRef]:
     """Return those of the known segments that a manifest names, wherever it names them.
 
-    >>> referenced_segments(b'{"stores": [{"name": "a"}]}', {"a": PartRef("f", 0, 1), "b": Ref("f", 1, 1)})
-    {'a': Ref(file='f', offset=0, length=1)}
+    >>> known = {"a": PartRef("f", 0, 1), "b": PartRef("f", 1, 1)}
+    >>> referenced_segments(b'{"stores": [{"name": "a"}]}', known)
+    {'a': PartRef(file='f', offset=0, length=1)}
     """
     found: dict[str, PartRef] = {}
 

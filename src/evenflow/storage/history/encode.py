@@ -44,7 +44,7 @@ def encode_batch(
 def plan_fingerprint(plan: Plan) -> str:
     """Name a plan by its content.
 
-    >>> plan_fingerprint(Plan(2, {"a": 0, "b": 1})) == plan_name(Plan(2, {"b": 1, "a": 0}))
+    >>> plan_fingerprint(Plan(2, {"a": 0, "b": 1})) == plan_fingerprint(Plan(2, {"b": 1, "a": 0}))
     True
     """
     digest = hashlib.sha256(repr((plan.workers, sorted(plan.drained))).encode())

@@ -1,0 +1,165 @@
+"""Nexmark (Tucker et al., 2002): an auction site's persons, auctions and bids, with its queries.
+
+Events come at a steady rate, 1 person to 3 auctions to 46 bids, as in the generator that Apache
+Beam made the usual one; most bids go to recent auctions, half of them to a hot one. Everything
+follows from the seed.
+
+Departures: categories and states are drawn evenly; texts are short. The queries have the time
+bounds and windows that a continuous query needs to end: q3 joins an auction to a person of the last
+minute, q4 closes an auction after 20 seconds, and windows are seconds long so that small data fills
+many.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError
+
+SECOND_US = 1_000_000
+START_US = 1_767_225_600 * SECOND_US  # 2026
+EVENT_SHARES = (1, 3, 46)  # persons, auctions, bids of 50 events
+FIRST_ID = 1_000
+CATEGORIES = 5
+STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
+CITIES = ("Phoenix", "Los Angeles", "Boise", "Portland", "Seattle", "Cheyenne")
+
+_EVENT_TIME = pa.timestamp("us", "UTC")
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "person": pa.schema(
+        [
+            ("ts", _EVENT_TIME),
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("city", pa.string()),
+            ("state", pa.string()),
+        ]
+    ),
+    "auction": pa.schema(
+        [
+            ("ts", _EVENT_TIME),
+            ("id", pa.int64()),
+            ("seller", pa.int64()),
+            ("category", pa.int32()),
+            ("initial_bid", pa.int64()),
+            ("expires", _EVENT_TIME),
+        ]
+    ),
+    "bid": pa.schema(
+        [
+            ("ts", _EVENT_TIME),
+            ("auction", pa.int64()),
+            ("bidder", pa.int64()),
+            ("price", pa.int64()),
+        ]
+    ),
+}
+
+_BID_COUNTS_SQL = """SELECT window AS w, auction, count(*) AS num FROM bid
+GROUP BY window(ts, '10 seconds', '2 seconds'), auction"""
+
+QUERIES: Mapping[str, str] = {
+    "q0": "SELECT ts, auction, bidder, price FROM bid",
+    "q1": "SELECT ts, auction, bidder, 0.908 * price AS price FROM bid",
+    "q2": "SELECT auction, price FROM bid WHERE auction % 123 = 0",
+    "q3": """SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p
+ON a.seller = p.id AND a.ts BETWEEN p.ts AND p.ts + INTERVAL 60 SECONDS
+WHERE a.category = 3 AND p.state IN ('OR', 'ID', 'CA')""",
+    "q4": """SELECT w.end AS closed, category, avg(final) AS price FROM (
+SELECT window AS w, a.id, a.category, max(b.price) AS final FROM auction a JOIN bid b
+ON a.id = b.auction AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 20 SECONDS AND b.ts <= a.expires
+GROUP BY window(a.ts, '20 seconds'), a.id, a.category) GROUP BY w, category""",
+    "q5": f"""WITH counts AS ({_BID_COUNTS_SQL}), most AS (SELECT w, max(num) AS top FROM counts GROUP BY w)
+SELECT counts.w.start AS start, counts.auction, counts.num FROM counts JOIN most
+ON counts.w = most.w AND counts.num >= most.top""",  # noqa: S608 - no input of anyone
+    "q7": """SELECT b.ts, b.auction, b.price, b.bidder FROM bid b JOIN (
+SELECT window.start AS start, window.end AS end, max(price) AS top FROM bid
+GROUP BY window(ts, '10 seconds')) w
+ON b.price = w.top AND b.ts >= w.start AND b.ts < w.end""",
+    "q8": """SELECT p.id, p.name, p.w.start AS start FROM (
+SELECT window AS w, id, name FROM person GROUP BY window(ts, '10 seconds'), id, name) p JOIN (
+SELECT window AS w, seller FROM auction GROUP BY window(ts, '10 seconds'), seller) a
+ON p.id = a.seller AND p.w = a.w""",
+}
+
+
+def generate_events(seed: int, events: int, per_second: int = 1_000) -> dict[str, pa.Table]:
+    """Generate events in order of time, as one table per stream.
+
+    >>> {name: len(rows) for name, rows in generate_events(1, events=500).items()}
+    {'person': 10, 'auction': 30, 'bid': 460}
+    """
+    if events < 0 or per_second < 1:
+        raise InputError(f"events and rate must be positive, got {events} and {per_second}")
+    rng = np.random.default_rng(seed)
+    number = np.arange(events)
+    times = START_US + number * SECOND_US // per_second
+    kind = np.searchsorted(np.cumsum(EVENT_SHARES), number % sum(EVENT_SHARES), side="right")
+    persons = np.cumsum(kind == 0)  # that exist by then
+    auctions = np.cumsum(kind == 1)
+    return {
+        "person": _generate_persons(rng, times[kind == 0]),
+        "auction": _generate_auctions(rng, times[kind == 1], persons[kind == 1]),
+        "bid": _generate_bids(rng, times[kind == 2], auctions[kind == 2], persons[kind == 2]),
+    }
+
+
+def _generate_persons(rng: np.random.Generator, times: NDArray[np.int64]) -> pa.Table:
+    count = len(times)
+    state = rng.integers(0, len(STATES), count)
+    columns = [
+        _to_timestamps(times),
+        pa.array(FIRST_ID + np.arange(count)),
+        pa.array([f"person {i}" for i in range(count)], pa.string()),
+        pa.array(CITIES).take(pa.array(state)),
+        pa.array(STATES).take(pa.array(state)),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMAS["person"])
+
+
+def _generate_auctions(
+    rng: np.random.Generator, times: NDArray[np.int64], persons: NDArray[np.int64]
+) -> pa.Table:
+    count = len(times)
+    columns = [
+        _to_timestamps(times),
+        pa.array(FIRST_ID + np.arange(count)),
+        pa.array(FIRST_ID + _draw_recent(rng, persons, 20)),
+        pa.array(rng.integers(0, CATEGORIES, count), pa.int32()),
+        pa.array(rng.integers(1, 1_000, count)),
+        _to_timestamps(times + rng.integers(2 * SECOND_US, 30 * SECOND_US, count)),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMAS["auction"])
+
+
+def _generate_bids(
+    rng: np.random.Generator,
+    times: NDArray[np.int64],
+    auctions: NDArray[np.int64],
+    persons: NDArray[np.int64],
+) -> pa.Table:
+    count = len(times)
+    hot = (np.maximum(auctions, 1) - 1) // 100 * 100  # every hundredth auction is the hot one
+    chosen = np.where(rng.random(count) < 0.5, hot, _draw_recent(rng, auctions, 100))
+    columns = [
+        _to_timestamps(times),
+        pa.array(FIRST_ID + chosen),
+        pa.array(FIRST_ID + _draw_recent(rng, persons, 1_000)),
+        pa.array((10.0 ** (rng.random(count) * 6) * 100).astype(np.int64)),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMAS["bid"])
+
+
+def _draw_recent(
+    rng: np.random.Generator, known: NDArray[np.int64], window: int
+) -> NDArray[np.int64]:
+    """Draw one of the last few that exist."""
+    known = np.maximum(known, 1)
+    back = (rng.random(len(known)) * np.minimum(known, window)).astype(np.int64)
+    return known - 1 - back
+
+
+def _to_timestamps(times: NDArray[np.int64]) -> pa.Array:
+    return pa.array(times).cast(_EVENT_TIME)

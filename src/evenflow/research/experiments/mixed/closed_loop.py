@@ -1,0 +1,126 @@
+"""What the planner-level experiments of mixed-key-routing (HPDC 2017) share: the closed loop.
+
+Table II's defaults: skew z 0.85, fluctuation f 1, tolerance theta 0.08, table 3,000, beta 1.5, R 8;
+100,000 keys on 15 workers (figure 18's limit of 9,350 of 10,000 entries is 14/15). Each interval
+shifts the load of one worker by f means; the planner answers, and its plan is the next one's start.
+What is reported is the mean over the intervals of a run, once the window is full.
+
+`paper` has 50 intervals and the paper's 5 runs, `small` 6 and 2.
+
+Planning time is CPU time of the planner alone, kernels compiled, beside that of one
+`numpy.argsort` of the same costs: seconds depend on the machine, their ratio hardly.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from evenflow.model import KeyLoads, hash_keys, jump_hash
+from evenflow.model.arrays import Floats
+from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan, feasible, warm_up
+from evenflow.planning.keys.metrics import max_over_mean, moved_state, windowed_state
+from evenflow.research.experiment import Point, Row, Scale
+from evenflow.research.key_workload import fluctuate_costs, zipf_costs
+
+PAPER = "Parallel stream processing against workload skewness and variance (HPDC 2017)"
+DEFAULTS: Point = {
+    "keys": 100_000,
+    "workers": 15,
+    "skew": 0.85,
+    "fluctuation": 1.0,
+    "theta": 0.08,
+    "max_table": 3_000,
+    "beta": 1.5,
+    "window": 1,
+}
+WINDOWS = (1, 5)
+INTERVALS: dict[Scale, int] = {"small": 6, "paper": 50}
+SEEDS: dict[Scale, range] = {"small": range(2), "paper": range(5)}
+MOVED_LABEL = "state moved per adjustment (%)"
+PLANNING_LABEL = "planning time (ms)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjustment:
+    """One interval of the loop: what the planner was given, its plan, and its CPU seconds."""
+
+    keys: KeyLoads
+    plan: KeyPlan
+    cpu_seconds: float
+
+
+def point_config(point: Point) -> KeyConfig:
+    """Return the bounds and weights of a point."""
+    return KeyConfig(float(point["theta"]), int(point["max_table"]), float(point["beta"]))
+
+
+def run_adjustments(point: Point, count: int) -> Iterator[Adjustment]:
+    """Run the loop, and yield that many adjustments after the window has filled."""
+    config, planner = point_config(point), ALGORITHMS[str(point["algorithm"])]
+    number, workers, window = int(point["keys"]), int(point["workers"]), int(point["window"])
+    rng = np.random.default_rng(100 + int(point["seed"]))
+    home = jump_hash(hash_keys(np.arange(number)), workers)
+    owner, cost = home, zipf_costs(number, float(point["skew"]), rng)
+    sizes: list[Floats] = []
+    warm_up(planner)
+    for interval in range(window + count):
+        if interval:
+            cost = fluctuate_costs(cost, owner, workers, float(point["fluctuation"]), rng)
+        sizes = [*sizes, cost][-window:]
+        keys = KeyLoads(cost, windowed_state(sizes, window), home, owner, workers)
+        plan, seconds = with_cpu_seconds(partial(planner, keys, config, rng))
+        owner = plan.owner
+        if interval >= window:
+            yield Adjustment(keys, plan, seconds)
+
+
+def with_cpu_seconds(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what the work returns, and the CPU seconds of this thread that it took."""
+    begun = time.thread_time()
+    result = work()
+    return result, time.thread_time() - begun
+
+
+def measure_loop(point: Point) -> list[Row]:
+    """Run a point's loop and report section V's measures, means over its adjustments."""
+    config = point_config(point)
+    done = list(run_adjustments(point, int(point["intervals"])))
+    moved = [100 * moved_state(one.keys, one.plan.owner) / one.keys.state.sum() for one in done]
+    seconds = statistics.median(one.cpu_seconds for one in done)
+    sort = statistics.median(
+        with_cpu_seconds(partial(np.argsort, one.keys.cost))[1] for one in done
+    )
+    return [
+        {
+            "moved_percent": float(np.mean(moved)),
+            "least_moved_percent": float(min(moved)),
+            "most_moved_percent": float(max(moved)),
+            "milliseconds": 1000 * seconds,
+            "times_argsort": seconds / sort,
+            "max_over_mean": float(np.mean([max_over_mean(one.plan.loads) for one in done])),
+            "table_size": float(np.mean([one.plan.table_size(one.keys) for one in done])),
+            "feasible": float(np.mean([feasible(one.keys, config, one.plan) for one in done])),
+        }
+    ]
+
+
+def point_grid(scale: Scale, algorithms: Iterable[str], cases: Iterable[Point]) -> list[Point]:
+    """Return each case, on the defaults, under each algorithm and seed."""
+    algorithms = tuple(algorithms)
+    return [
+        {
+            **DEFAULTS,
+            **case,
+            "algorithm": algorithm,
+            "intervals": INTERVALS[scale],
+            "seed": seed,
+        }
+        for case in cases
+        for algorithm in algorithms
+        for seed in SEEDS[scale]
+    ]

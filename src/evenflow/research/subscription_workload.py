@@ -1,0 +1,117 @@
+"""Synthetic subscriptions of herding-small-queries, section 6.1.
+
+Letters: n queries, d sources per query, beta the exponent of source popularity.
+
+Departures
+    The paper gives the degree distribution only. Source degrees follow P(D = x) ~ x^-beta on
+    1..n and are drawn until they sum to n d, so the number of sources follows from beta; their
+    stubs are shuffled into queries of d, and a source that meets a query twice is swapped away.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.jit import kernel
+from evenflow.model.arrays import Floats, Indices
+from evenflow.model.subscriptions import Subscriptions
+
+RateCorrelation = Literal["random", "positive", "negative"]
+
+
+def random_subscriptions(
+    queries: int, beta: float, sources_per_query: int, rng: np.random.Generator
+) -> Subscriptions:
+    """Draw a random bipartite graph with Zipf source degrees and unit rates and loads.
+
+    >>> drawn = random_subscriptions(1000, 2.0, 2, np.random.default_rng(1))
+    >>> len(drawn), int(np.diff(drawn.starts).max())
+    (1000, 2)
+    """
+    if queries < 1 or sources_per_query < 1 or beta <= 0:
+        raise InputError(
+            "queries, sources per query and beta must be positive, "
+            f"got {queries}, {sources_per_query}, {beta}"
+        )
+    stubs = queries * sources_per_query
+    degrees = _zipf_degrees(queries, beta, stubs, sources_per_query, rng)
+    flat = np.repeat(np.arange(len(degrees), dtype=np.int64), degrees)
+    rng.shuffle(flat)
+    _swap_duplicates(flat, sources_per_query, rng)
+    rows = np.sort(flat.reshape(queries, sources_per_query), axis=1)
+    starts = np.arange(queries + 1, dtype=np.int64) * sources_per_query
+    return Subscriptions(
+        starts, rows.ravel().astype(np.int32), np.ones(len(degrees)), np.ones(queries)
+    )
+
+
+def _zipf_degrees(
+    queries: int, beta: float, stubs: int, at_least: int, rng: np.random.Generator
+) -> Indices:
+    """Draw Zipf degrees until they sum to the number of stubs; the last one is cut."""
+    weights = np.arange(1, queries + 1, dtype=np.float64) ** -beta
+    cumulative = np.cumsum(weights)
+    drawn: list[int] = []
+    total = 0
+    while total < stubs:
+        more = np.searchsorted(cumulative, rng.random(4096) * cumulative[-1]) + 1
+        fits = np.searchsorted(total + np.cumsum(more), stubs) + 1
+        drawn.extend(more[:fits].tolist())
+        total += int(more[:fits].sum())
+    degrees = np.array(drawn, dtype=np.int64)
+    degrees[-1] -= total - stubs
+    if len(degrees) < at_least:  # A query needs that many distinct sources: split the largest.
+        degrees = np.bincount(np.arange(stubs) % at_least).astype(np.int64)
+    return degrees
+
+
+@kernel
+def _swap_duplicates(flat: Indices, width: int, rng: np.random.Generator) -> None:
+    """Swap a source that meets its query twice with random stubs, until none is left.
+
+    A stub is taken if neither query then holds anything twice. In tiny instances there may be
+    none: after many draws any stub is taken, and everything is looked at once more.
+    """
+    again = True
+    while again:
+        again = False
+        for at in range(len(flat)):
+            row = at // width * width
+            twice = False
+            for other in range(row, at):
+                twice = twice or flat[other] == flat[at]
+            draws = 0
+            while twice:
+                mate = int(rng.random() * len(flat))
+                mate_row = mate // width * width
+                clash = mate_row == row
+                for k in range(width):
+                    clash = clash or flat[mate_row + k] == flat[at] or flat[row + k] == flat[mate]
+                draws += 1
+                if not clash or draws > 1000 * width:
+                    flat[at], flat[mate] = flat[mate], flat[at]
+                    twice = False
+                    again = again or clash
+
+
+def with_source_rates(
+    subscriptions: Subscriptions,
+    exponent: float,
+    correlation: RateCorrelation,
+    rng: np.random.Generator,
+) -> Subscriptions:
+    """Give the sources power-law rates, related to their popularity or not (figure 8).
+
+    `positive`: proportional to popularity; `negative`: inversely; `random`: independent, with
+    P(w > x) ~ x^-exponent.
+    """
+    if exponent <= 0:
+        raise InputError(f"the exponent of the rates must be positive, got {exponent}")
+    degrees = np.maximum(subscriptions.reader_counts(), 1).astype(np.float64)
+    rates: Floats
+    if correlation == "random":
+        rates = 1.0 + rng.pareto(exponent, len(degrees))
+    else:
+        rates = degrees if correlation == "positive" else 1.0 / degrees
+    return Subscriptions(subscriptions.starts, subscriptions.sources, rates, subscriptions.loads)

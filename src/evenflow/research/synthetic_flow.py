@@ -1,0 +1,192 @@
+"""A synthetic flow: queries whose true loads are known, observed as the runtime observes them.
+
+It follows plans as the runtime does: what is decided at the border of batch b holds from b + 2 on.
+Measured loads carry noise; heavy keys are listed one by one, the others added up, on each worker.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from evenflow.model import Decision, KeyStats, Plan, QueryLoad, RoutingTable, Snapshot
+from evenflow.model.arrays import Floats, Hashes, Workers
+
+ROWS_PER_SECOND = 1e6  # of CPU
+Controller = Callable[[Sequence[Snapshot], Sequence[Decision]], Decision]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryDemand:
+    """What a query needs: CPU seconds in a batch, of each key where it has keys.
+
+    key_seconds  batch -> load of each key, or one number in an array for a query without a key
+    hashes  of the keys; None: the query has none and can only be whole
+    state_bytes  bytes kept for each key
+    fixed_seconds  what is needed besides on every worker that has the query or keys of it
+    """
+
+    key_seconds: Callable[[int], Floats]
+    hashes: Hashes | None = None
+    streams: tuple[str, ...] = ("events",)
+    state_bytes: float = 1000.0
+    pinned: bool = False
+    fixed_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class SyntheticFlow:
+    """Queries under a plan, one batch after the other.
+
+    noise       relative standard deviation of what is measured of a query on a worker
+    heavy_keys  listed at most for each query and worker
+    stalls      (batch, worker): a worker that does nothing in one batch and catches up in the next
+    """
+
+    queries: dict[str, QueryDemand]
+    plan: Plan
+    noise: float = 0.0
+    heavy_keys: int = 512
+    seed: int = 0
+    stream_rates: dict[str, float] = field(default_factory=dict)
+    drained: frozenset[int] = frozenset()
+    stalls: frozenset[tuple[int, int]] = frozenset()
+    batch: int = 0
+    next_plan: Plan = None  # type: ignore[assignment]
+    snapshots: list[Snapshot] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    _rng: np.random.Generator = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.next_plan = self.plan if self.next_plan is None else self.next_plan
+        self._rng = np.random.default_rng(self.seed)
+
+    def true_loads(self) -> Floats:
+        """Return what each worker carries in the coming batch, without noise."""
+        total = np.zeros(self.plan.workers)
+        for name, query in self.queries.items():
+            total += self._worker_loads(name, query, query.key_seconds(self.batch))
+        return total
+
+    def imbalance(self) -> float:
+        """Return the largest over the mean true load of the active workers."""
+        loads = self.true_loads()[list(self.plan.active)]
+        return float(loads.max() / loads.mean())
+
+    def step(self, controller: Controller) -> Decision:
+        """Run a batch, decide, and go on to the next batch."""
+        snapshot = self.observe()
+        self.snapshots.append(snapshot)
+        decision = controller(self.snapshots, self.decisions)
+        self.decisions.append(decision)
+        self.plan, self.next_plan = self.next_plan, decision.plan or self.next_plan
+        self.batch += 1
+        return decision
+
+    def add_query(self, name: str, demand: QueryDemand, worker: int | None) -> None:
+        """Host one more query from the next batch on; without a worker it is keyed."""
+        self.queries = {**self.queries, name: demand}
+        self.plan, self.next_plan = (
+            replace(plan, tables={**plan.tables, name: RoutingTable()})
+            if worker is None
+            else replace(plan, placement={**plan.placement, name: worker})
+            for plan in (self.plan, self.next_plan)
+        )
+
+    def remove_query(self, name: str) -> None:
+        """End a query."""
+        self.queries = {other: query for other, query in self.queries.items() if other != name}
+        self.plan, self.next_plan = (
+            replace(
+                plan,
+                placement={q: w for q, w in plan.placement.items() if q != name},
+                tables={q: t for q, t in plan.tables.items() if q != name},
+            )
+            for plan in (self.plan, self.next_plan)
+        )
+
+    def observe(self) -> Snapshot:
+        """Return the snapshot of the batch under the present plan."""
+        loads = {name: self._query_load(name, query) for name, query in self.queries.items()}
+        return Snapshot(
+            self.batch,
+            float(self.batch),
+            1.0,
+            self.plan,
+            self.next_plan,
+            self.drained,
+            loads,
+            self._shipped_bytes(),
+            sum((query.load for query in loads.values()), np.zeros(self.plan.workers)),
+        )
+
+    def _owners(self, name: str, query: QueryDemand) -> Workers:
+        if name in self.plan.tables:
+            assert query.hashes is not None  # noqa: S101 - only keyable queries become keyed
+            return self.plan.route(name, query.hashes)
+        keys = 1 if query.hashes is None else len(query.hashes)
+        return np.full(keys, self.plan.placement[name], dtype=np.int32)
+
+    def _worker_loads(self, name: str, query: QueryDemand, cost: Floats) -> Floats:
+        owners = self._owners(name, query)
+        loads: Floats = np.bincount(owners, weights=cost, minlength=self.plan.workers).astype(float)
+        return loads + self._fixed_loads(name, query)
+
+    def _fixed_loads(self, name: str, query: QueryDemand) -> Floats:
+        """Return what a query needs of each worker that has some of it, whatever its keys need."""
+        stepped = np.isin(np.arange(self.plan.workers), self._owners(name, query))
+        return np.where(stepped, query.fixed_seconds, 0.0)
+
+    def _measurement_factors(self) -> Floats:
+        """Return what is measured of the true load of each worker."""
+        factors = np.maximum(1 + self.noise * self._rng.standard_normal(self.plan.workers), 0.05)
+        for worker in range(self.plan.workers):
+            if (self.batch, worker) in self.stalls:
+                factors[worker] = 0.0
+            elif (self.batch - 1, worker) in self.stalls:
+                factors[worker] *= 2
+        return factors
+
+    def _query_load(self, name: str, query: QueryDemand) -> QueryLoad:
+        factors = self._measurement_factors()
+        owners = self._owners(name, query)
+        cost = query.key_seconds(self.batch) * factors[owners]
+        load = self._worker_loads(name, query, cost)
+        held = np.bincount(owners, minlength=self.plan.workers).astype(np.float64)
+        rows = (load * ROWS_PER_SECOND).astype(np.int64)
+        return QueryLoad(
+            query.streams, rows, rows, load, load, held * query.state_bytes,
+            keys=self._key_stats(name, query, owners, cost) if name in self.plan.tables else None,
+            pinned=query.pinned,
+            keyable=query.hashes is not None,
+        )  # fmt: skip
+
+    def _key_stats(self, name: str, query: QueryDemand, owners: Workers, cost: Floats) -> KeyStats:
+        assert query.hashes is not None  # noqa: S101 - only keyable queries become keyed
+        ranked = np.lexsort((-cost, owners))
+        begins = np.searchsorted(owners[ranked], np.arange(self.plan.workers))
+        rank = np.arange(len(ranked)) - begins[owners[ranked]]
+        seen = cost[ranked] > 0
+        heavy = np.sort(ranked[(rank < self.heavy_keys) & seen])
+        heavy = heavy[np.argsort(query.hashes[heavy], kind="stable")]
+        light = ranked[(rank >= self.heavy_keys) & seen]
+        counts = np.bincount(owners[light], minlength=self.plan.workers).astype(np.int64)
+        rest = np.bincount(owners[light], weights=cost[light], minlength=self.plan.workers)
+        fixed = self._fixed_loads(name, query)
+        return KeyStats(
+            query.hashes[heavy], owners[heavy], cost[heavy], np.full(len(heavy), query.state_bytes),
+            tuple(f"key{at}" for at in heavy), counts,
+            rest + fixed, counts.astype(np.float64) * query.state_bytes,
+            fixed, (cost[heavy] * ROWS_PER_SECOND).astype(np.int64),
+        )  # fmt: skip
+
+    def _shipped_bytes(self) -> dict[str, Floats]:
+        """Return the bytes of each stream sent to each worker with a whole query over it."""
+        shipped: dict[str, Floats] = {}
+        for name, query in self.queries.items():
+            for stream in query.streams:
+                sent = shipped.setdefault(stream, np.zeros(self.plan.workers))
+                rate = self.stream_rates.get(stream, 1000.0)
+                if name in self.plan.placement:
+                    sent[self.plan.placement[name]] = rate
+        return shipped

@@ -1,0 +1,188 @@
+"""Killed at any step of a move, a run ends with the rows that Spark's batch SQL gives."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.spark.worker.test_worker import (
+    NAMES,
+    STREAMS,
+    SUBMISSIONS,
+    any_plan,
+    hosting_all,
+    last_row,
+)
+from tests.support.local_runtime import Local
+from tests.support.spark_harness import cut, trades
+
+from evenflow.model import Plan
+from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.storage import fault_points
+
+POINTS = (
+    "worker.before_write",
+    "worker.after_write",
+    "driver.collected",
+    "driver.plan",
+    "driver.results",
+    "driver.pulse",
+    "driver.ledger",
+)
+LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3", ("symbol",))
+LIMIT = Submission("template", "limit", "SELECT ts FROM trades WHERE symbol = :symbol")
+
+
+class Killed(BaseException):
+    """Nothing of ours may catch it, as nothing catches SIGKILL."""
+
+
+def survive(local: Local, rows: pa.Table, plan: Plan) -> None:
+    """Bring a batch to its end, however often everything dies in it."""
+    number = local.driver.head().batch
+    while local.driver.head().batch == number:
+        local.driver.request_plan(plan)
+        try:
+            local.batch({"trades": rows})
+        except Killed:
+            local.reopen()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_each_step_changes_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The driver and all processes die at the point, in each batch of moves once."""
+    rng = np.random.default_rng(3)
+    batches = [*cut(rng, trades(rng, 80), 5), last_row()]
+    plans = [any_plan(random.Random(at), 3) for at in range(len(batches))]  # noqa: S311
+
+    armed = [False]
+
+    def play(folder: Path, *, crashing: bool) -> Local:
+        armed[0] = crashing
+        local = hosting_all(folder)
+        for rows, plan in zip(batches, plans, strict=True):
+            survive(local, rows, plan)
+            armed[0] = crashing
+        armed[0] = False
+        local.rest()
+        return local
+
+    def maybe(name: str) -> None:
+        if name == point and armed[0]:
+            armed[0] = False
+            raise Killed
+
+    for module in ("driver", "worker"):
+        monkeypatch.setattr(f"evenflow.spark.{module}.crash_point", maybe)
+    calm = play(tmp_path / "calm", crashing=False)
+    wild = play(tmp_path / "wild", crashing=True)
+    for name in NAMES:
+        assert wild.results(name) == calm.results(name), name
+
+
+@pytest.mark.parametrize("point", ["none", "driver.asked", "driver.pulse", "driver.ledger"])
+def test_what_was_asked_outlives_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    local = Local(tmp_path, STREAMS, [*SUBMISSIONS[:1], LIMIT])
+    rows = {"trades": trades(np.random.default_rng(1), 60)}
+
+    def kill(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    def asked(ask: Callable[[], object]) -> None:
+        """Ask; a driver that dies before it can answer has written it down all the same."""
+        with suppress(Killed):
+            ask()
+        local.reopen()
+
+    monkeypatch.setattr("evenflow.spark.driver.committer.crash_point", kill)
+    limit = local.driver.next_registry_and_plan()[0].queries["limit"]
+    mine = subscription_rows(limit, {"subscription": "mine", "symbol": "a"})
+    yours = subscription_rows(limit, {"subscription": "yours", "symbol": "b"})
+    asked(lambda: local.driver.submit(LATE))
+    asked(lambda: local.driver.subscribe("limit", pa.concat_tables([mine, yours]), begin=True))
+    asked(lambda: local.driver.subscribe("limit", yours.select(["subscription"]), begin=False))
+    asked(lambda: local.driver.submit(CancelQuery("dear")))
+    with suppress(Killed):
+        local.batch()
+    local.reopen()
+    if point == "driver.pulse":  # the border was not reached, all is still to be taken in
+        assert local.driver.has_pending_work()
+    monkeypatch.undo()
+    local.batch()
+    registry = local.driver.ledger.registry(local.driver.head().registry_version)
+    assert sorted(registry.queries) == ["late", "limit"]
+    assert registry.version == 4, "something was taken in twice"
+    local.batch(rows)
+    found = rows["trades"].to_pylist()
+    assert local.results("late").total() == sum(row["qty"] > 3 for row in found)
+    assert local.results("limit").total() == sum(row["symbol"] == "a" for row in found)
+    assert {row[0] for row in local.results("limit")} == {"mine"}
+    assert local.driver.ledger.cancelled_query("dear").uid == "dear@1"
+    assert local.store.list_names("asked") == []
+
+
+def test_an_ask_that_cannot_be_any_more_is_refused_by_the_next_run(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    gone = Submission("operator", "gone", "tests.support.operators:Gone", streams=("trades",))
+    local.driver._log.append(gone)
+    local.reopen()
+    assert [
+        "tests.support.operators:Gone cannot be imported" in r for r in local.driver.refused
+    ] == [True]
+    local.driver.submit(LATE)
+    local.batch()
+    assert sorted(local.driver.next_registry_and_plan()[0].queries) == ["dear", "late"]
+    local.reopen()
+    assert not local.driver.refused
+
+
+def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any step, also of a batch that is replayed after the crash before."""
+    chance, rng = random.Random(11), np.random.default_rng(11)  # noqa: S311
+    batches = [*cut(rng, trades(rng, 120), 9), last_row()]
+    plans = [any_plan(chance, 3) for _ in batches]
+    left = [0]
+
+    def maybe(name: str) -> None:
+        if left[0] and chance.random() < 0.15:
+            left[0] -= 1
+            raise Killed
+
+    def play(folder: Path, crashes: int) -> Local:
+        left[0] = crashes
+        local = hosting_all(folder)
+        for rows, plan in zip(batches, plans, strict=True):
+            survive(local, rows, plan)
+        assert not left[0], f"{left[0]} crashes never came"
+        local.rest()
+        return local
+
+    for module in ("driver", "worker"):
+        monkeypatch.setattr(f"evenflow.spark.{module}.crash_point", maybe)
+    calm, wild = play(tmp_path / "calm", 0), play(tmp_path / "wild", 20)
+    for name in NAMES:
+        assert wild.results(name) == calm.results(name), name
+
+
+def test_a_crash_point_kills(tmp_path: Path) -> None:
+    code = f"from {fault_points.__name__} import crash_point as c; [c('here') for _ in range(3)]"
+    mark = tmp_path / "mark"
+    environment = {**os.environ, "EVENFLOW_CRASH": "here:2", "EVENFLOW_CRASH_MARK": str(mark)}
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, env=environment, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run(run, env=environment, check=False).returncode == 0

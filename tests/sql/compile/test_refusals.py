@@ -1,0 +1,160 @@
+"""What is refused, with the words it is refused in: what was found, what to write instead."""
+
+import pytest
+from tests.support.sql_oracle import CATALOG
+
+from evenflow.errors import InputError
+from evenflow.sql import compile_query
+
+JOIN = "SELECT a.qty FROM trades a JOIN trades b ON "
+
+REFUSED = {
+    # not one SELECT
+    "DROP TABLE trades": "a query must be a SELECT",
+    "INSERT INTO trades SELECT * FROM quotes": "a query must be a SELECT",
+    "SELECT qty FROM trades; SELECT 1": "one SELECT is wanted, got 2 statements",
+    "": "one SELECT is wanted, got 0 statements",
+    "SELEKT qty FROM trades": r"cannot be read|must be a SELECT",
+    "SELECT 'open FROM trades": "cannot be read",
+    "SELECT 1 AS one": "reads no stream",
+    f"SELECT {'(' * 500}qty{')' * 500} AS q FROM trades": "nested too deeply",
+    f"SELECT qty FROM trades WHERE {' + '.join(['qty'] * 9000)} > 1": "at most 20000",
+    # clauses without end
+    "SELECT qty FROM trades ORDER BY qty": "ORDER BY has no end on a stream",
+    "SELECT qty FROM trades LIMIT 5": "LIMIT depends on arrival",
+    "SELECT DISTINCT symbol FROM trades": "DISTINCT keeps all rows forever; write GROUP BY window",
+    "SELECT symbol FROM trades UNION SELECT sym FROM quotes": "write UNION ALL",
+    "SELECT symbol FROM trades EXCEPT SELECT sym FROM quotes": "must be a SELECT",
+    "SELECT symbol, count(*) AS n FROM trades GROUP BY symbol": "has no window, so it would never",
+    "SELECT count(*) AS n FROM trades": "add window\\(time, '10 seconds'\\) to GROUP BY",
+    "SELECT sum(qty) OVER (PARTITION BY symbol) AS s FROM trades": "OVER needs all rows",
+    "SELECT count(*) AS n FROM trades GROUP BY ROLLUP(symbol)": "GROUPING SETS are not supported",
+    "WITH RECURSIVE r AS (SELECT qty FROM trades) SELECT qty FROM r": "RECURSIVE is refused",
+    "SELECT x FROM trades LATERAL VIEW explode(array(1)) t AS x": "LATERAL VIEW is not supported",
+    "SELECT * FROM trades TABLESAMPLE (10 PERCENT)": "in FROM write a name",
+    # windows
+    "SELECT count(*) AS n FROM trades GROUP BY window(qty, '1 second')": "needs the event-time col",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 month')": "months vary in length",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 second', '2 seconds')": "slide",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, 'soon')": "'soon' is no span of time",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 day', '1 second')": "10,000 panes",
+    "SELECT qty, count(*) AS n FROM trades GROUP BY window(ts, '1 second')": "neither grouped nor",
+    "SELECT count(*) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
+    # joins
+    JOIN + "a.symbol = b.symbol": "no bound on their times.* add AND b.ts BETWEEN a.ts - INTERVAL",
+    JOIN + "a.symbol = b.symbol AND a.ts <= b.ts": "no bound on their times",
+    JOIN + "a.ts = b.ts + INTERVAL 1 SECOND AND a.qty < b.qty": "",  # equality of times is enough
+    JOIN + "b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts": "nothing in b must be equal",
+    JOIN.replace("JOIN", "LEFT JOIN") + "a.symbol = b.symbol": "only a reference table can be LEFT",
+    JOIN.replace("JOIN", "FULL OUTER JOIN") + "a.qty = b.qty": "FULL OUTER JOIN is not supported",
+    "SELECT symbol FROM trades JOIN sectors USING (symbol)": "USING is not supported; write ON",
+    "SELECT sector FROM sectors": "reads reference tables only",
+    # names and types
+    "SELECT nothing FROM trades": "there is no column 'nothing'; there are",
+    "SELECT t.nothing FROM trades t": "t has no column 'nothing'",
+    "SELECT qty FROM nowhere": "there is no stream or table 'nowhere'; there are",
+    "SELECT symbol FROM trades, sectors": "column 'symbol' is in trades and in sectors",
+    "SELECT qty, qty FROM trades": "two columns are named 'qty'",
+    "SELECT qty AS _t FROM trades": "the column name '_t' is used inside",
+    "SELECT qty + 1 FROM trades": "needs a name; write qty \\+ 1 AS name",
+    "SELECT qty FROM trades WHERE symbol = 1": "mixes STRING and INT; cast one side",
+    "SELECT qty FROM trades WHERE qty": "is BIGINT where a condition is needed",
+    "SELECT symbol + 1 AS x FROM trades": "STRING is no number",
+    "SELECT fee / 2 AS x FROM trades": "divides DECIMALs.*cast one side to DOUBLE",
+    "SELECT CAST(price AS STRING) AS x FROM trades": "the engines differ on it",
+    "SELECT symbol, ts FROM trades UNION ALL SELECT sym FROM quotes": "different numbers of col",
+    "SELECT symbol FROM trades UNION ALL SELECT bid FROM quotes": "is STRING on one side and INT",
+    # answers that change from run to run
+    "SELECT rand() AS x FROM trades": "its answer changes from run to run",
+    "SELECT current_timestamp() AS x FROM trades": "use the event-time column",
+    "SELECT uuid() AS x FROM trades": "its answer changes from run to run",
+    "SELECT first(qty) AS q FROM trades GROUP BY window(ts, '1 second')": "use min or max",
+    "SELECT collect_list(qty) AS q FROM trades GROUP BY window(ts, '1 second')": "order depends on",
+    "SELECT qty FROM trades WHERE qty IN (SELECT v FROM quotes)": "write a JOIN instead",
+    "SELECT qty FROM trades WHERE EXISTS (SELECT 1 FROM quotes)": "join the other relation in FROM",
+    "SELECT qty FROM trades WHERE qty > :limit": "parameters belong in WHERE of a template",
+}
+
+
+@pytest.mark.parametrize("sql", REFUSED, ids=lambda sql: sql[:60])
+def test_a_refusal_says_what_was_found_and_what_to_write(sql: str) -> None:
+    if not REFUSED[sql]:
+        compile_query("q", sql, CATALOG)
+        return
+    with pytest.raises(InputError, match=REFUSED[sql]) as refused:
+        compile_query("q", sql, CATALOG)
+    assert str(refused.value).startswith("query 'q'")
+    assert "\n" not in str(refused.value)
+
+
+KEYS: dict[str, tuple[str, object, object]] = {
+    "inferred from GROUP BY": (
+        "SELECT symbol, venue, count(*) AS n FROM trades "
+        "GROUP BY window(ts, '1 second'), symbol, venue",
+        None,
+        {"trades": ("symbol", "venue")},
+    ),
+    "given, part of the group": (
+        "SELECT symbol, venue, count(*) AS n FROM trades "
+        "GROUP BY window(ts, '1 second'), symbol, venue",
+        "venue",
+        {"trades": ("venue",)},
+    ),
+    "inferred from a join": (
+        JOIN + "a.symbol = b.symbol AND b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts",
+        None,
+        {"trades": ("symbol",)},
+    ),
+    "two streams, other names": (
+        "SELECT t.qty FROM trades t JOIN quotes q ON t.symbol = q.sym AND t.ts = q.qt",
+        None,
+        {"trades": ("symbol", "ts"), "quotes": ("sym", "qt")},
+    ),
+    "grouped by less than joined by": (
+        "SELECT a.venue, count(*) AS n FROM trades a JOIN trades b ON a.symbol = b.symbol "
+        "AND b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts "
+        "GROUP BY window(a.ts, '1 second'), a.venue",
+        None,
+        None,
+    ),
+    "a self-join over two columns": (
+        JOIN + "a.venue = b.qty AND b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts",
+        None,
+        None,
+    ),
+    "no group but the window": (
+        "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 second')", None, None,
+    ),
+    "stateless, any column": ("SELECT qty FROM trades", "symbol", {"trades": ("symbol",)}),
+    "refused: not in the join": (
+        JOIN + "a.symbol = b.symbol AND b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts",
+        "venue",
+        "cannot be the key: .* split it by \\{'trades': \\('symbol',\\)\\}",
+    ),
+    "refused: not in the group": (
+        "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 second')",
+        "symbol",
+        "cannot be the key: .* leave the key out",
+    ),
+    "refused: no such column": ("SELECT qty FROM trades", "x", "key column 'x' is not in 'trades'"),
+    "refused: not one for each stream": (
+        "SELECT t.qty FROM trades t JOIN quotes q ON t.symbol = q.sym AND t.ts = q.qt",
+        {"trades": "symbol"},
+        "names no column of stream 'quotes'",
+    ),
+    "refused: a stream it does not read": (
+        "SELECT qty FROM trades", {"quotes": "sym"}, "which the query does not read",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KEYS, ids=str)
+def test_keys_are_inferred_and_checked(case: str) -> None:
+    sql, key, wanted = KEYS[case]
+    if isinstance(wanted, str):
+        with pytest.raises(InputError, match=wanted):
+            compile_query("q", sql, CATALOG, key=key)  # type: ignore[arg-type]
+        return
+    program = compile_query("q", sql, CATALOG, key=key)  # type: ignore[arg-type]
+    assert program.key == wanted
+    assert program.keyable == (wanted is not None)
