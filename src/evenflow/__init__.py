@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from evenflow.planning.controller import Balancing
     from evenflow.spark import Flow, Run
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Balancing", "Flow", "Run", "__version__"]
 
 
