@@ -101,7 +101,7 @@ def read_operator_snapshot(
     from evenflow.cli.table_files import check_not_negative, number_column, read_table
     from evenflow.errors import InputError
     from evenflow.model import LoadSeries
-    from evenflow.planning.operators.problem import NOWHERE, OperatorSnapshot
+    from evenflow.planning.operators import NOWHERE, OperatorSnapshot
 
     table = read_table(loads, ("operator", "sample", "load"), ("movable", "worker"))
     values = check_not_negative(number_column(table, "load", loads), "load", loads).to_numpy()

@@ -11,6 +11,8 @@ Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 
+NOWHERE = -1  # the worker of a query, key or operator that does not run yet
+
 
 def frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
     """Return a read-only array; copies only if the caller could still write to it.

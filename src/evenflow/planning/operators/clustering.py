@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.errors import InputError
+from evenflow.errors import require_non_negative
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Indices, Workers
-from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
-from evenflow.planning.operators.registry import OperatorPlan, plan_operators
+from evenflow.planning.operators.load_statistics import worker_series
+from evenflow.planning.operators.problem import OperatorConfig, OperatorPlan, OperatorSnapshot
+from evenflow.planning.operators.registry import plan_operators
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,26 +38,24 @@ def cluster_operators(snapshot: OperatorSnapshot, least_load: float) -> Operator
     >>> clusters.snapshot.series.operators, clusters.cluster_of.tolist()
     (('a+1', 'b'), [0, 1, 0])
     """
-    if not np.isfinite(least_load) or least_load < 0:
-        raise InputError(f"least_load must be at least 0, got {least_load}")
+    require_non_negative("least_load", least_load)
     load, movable = snapshot.load, snapshot.series.movable
     leader = np.arange(len(load))
     light = np.flatnonzero(movable & (load < least_load))
     for worker in np.unique(snapshot.placement[light]).tolist():
-        here = light[snapshot.placement[light] == worker]
-        sums = np.cumsum(load[here])
+        operators = light[snapshot.placement[light] == worker]
+        sums = np.cumsum(load[operators])
         start = 0
-        while start < len(here):
+        while start < len(operators):
             carried = sums[start - 1] if start else 0.0
             end = int(np.searchsorted(sums, carried + least_load)) + 1
-            if end > len(here) and start:  # the rest is too light for a bundle of its own
-                leader[here[start:]] = leader[here[start - 1]]
+            if end > len(operators) and start:  # the rest is too light for its own bundle
+                leader[operators[start:]] = leader[operators[start - 1]]
             else:
-                leader[here[start:end]] = here[start]
+                leader[operators[start:end]] = operators[start]
             start = end
     leaders, member_of = np.unique(leader, return_inverse=True)
-    samples = np.zeros((len(leaders), snapshot.samples.shape[1]))
-    np.add.at(samples, member_of, snapshot.samples)
+    samples = worker_series(snapshot.samples, member_of.astype(np.int64), len(leaders))
     others = np.bincount(member_of) - 1
     names = tuple(
         snapshot.series.operators[o] + (f"+{more}" if more else "")
@@ -75,7 +74,7 @@ def plan_clustered(
     rng: np.random.Generator,
     least_load: float,
 ) -> OperatorPlan:
-    """Plan super-operators and expand the plan; verdicts speak of super-operators."""
+    """Plan super-operators and expand the plan; verdicts name super-operators."""
     clusters = cluster_operators(snapshot, least_load)
     if config.traffic is not None:
         config = replace(config, traffic=config.traffic.merge_operators(clusters.cluster_of))

@@ -13,63 +13,42 @@ Departures
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices
+from evenflow.model.arrays import Indices
 from evenflow.planning.operators.cor_bal import (
     balance_one_way,
     balance_one_way_plain,
+    move_best,
     pair_score_plain,
 )
-from evenflow.planning.operators.correlation_score import (
-    TIE_TOLERANCE,
-    add_scaled,
-    first_best,
-    pair_score,
-)
+from evenflow.planning.operators.correlation_score import first_best, sum_by_worker
+from evenflow.planning.operators.worker_lists import OperatorRows
 
 
 @kernel
-def exchange(deviations: Floats, load: Floats, movable: Bools, side: Indices, delta: float) -> None:
+def exchange(rows: OperatorRows, side: Indices, delta: float) -> None:
     """Exchange operators of a pair with a score above delta; `side` is changed in place."""
-    balance_one_way(deviations, load, movable, side)
-    size = len(load)
-    totals = np.zeros((2, deviations.shape[1]))
-    loads = np.zeros(2)
-    for o in range(size):
-        loads[side[o]] += load[o]
-        add_scaled(totals[side[o]], deviations[o], 1.0)
-    scores = np.empty(size)
-    for _ in range(size):
-        full = 0 if loads[0] >= loads[1] else 1
-        best = -np.inf
-        for o in range(size):
-            scores[o] = -np.inf
-            if side[o] == full and movable[o]:
-                scores[o] = pair_score(deviations[o], totals[full], totals[1 - full])
-                best = max(best, scores[o])
-        if best <= delta:
-            break
-        chosen = 0
-        while scores[chosen] < best - TIE_TOLERANCE:
-            chosen += 1
-        side[chosen] = 1 - full
-        loads[full] -= load[chosen]
-        loads[1 - full] += load[chosen]
-        add_scaled(totals[full], deviations[chosen], -1.0)
-        add_scaled(totals[1 - full], deviations[chosen], 1.0)
-    balance_one_way(deviations, load, movable, side)
-
-
-def exchange_plain(
-    deviations: Floats, load: Floats, movable: Bools, side: Indices, delta: float
-) -> Indices:
-    """Return the sides after selective exchange, word for word as section 3.3.3 has it."""
-    side = balance_one_way_plain(deviations, load, movable, side)
+    balance_one_way(rows, side)
+    totals, loads = sum_by_worker(rows, side, 2, False)
+    scores = np.empty(len(side))
     for _ in range(len(side)):
-        loads = [load[side == 0].sum(), load[side == 1].sum()]
         full = 0 if loads[0] >= loads[1] else 1
-        candidates = np.flatnonzero((side == full) & movable)
-        scores = np.array([pair_score_plain(deviations, side, int(o)) for o in candidates])
+        chosen = move_best(rows, side, totals, scores, full, (-np.inf, np.inf), delta)
+        if chosen < 0:
+            break
+        loads[full] -= rows.load[chosen]
+        loads[1 - full] += rows.load[chosen]
+    balance_one_way(rows, side)
+
+
+def exchange_plain(rows: OperatorRows, side: Indices, delta: float) -> Indices:
+    """Return the sides after selective exchange, word for word as section 3.3.3 has it."""
+    side = balance_one_way_plain(rows, side)
+    for _ in range(len(side)):
+        loads = [rows.load[side == 0].sum(), rows.load[side == 1].sum()]
+        full = 0 if loads[0] >= loads[1] else 1
+        candidates = np.flatnonzero((side == full) & rows.movable)
+        scores = np.array([pair_score_plain(rows.deviations, side, int(o)) for o in candidates])
         if not len(scores) or scores.max() <= delta:
             break
         side[candidates[first_best(scores)]] = 1 - full
-    return balance_one_way_plain(deviations, load, movable, side)
+    return balance_one_way_plain(rows, side)

@@ -1,11 +1,11 @@
 """Planning by domains, and without a coordinator (borealis-load-distribution, section 4.3).
 
 Large clusters are planned in parts. *Disjoint* domains share no worker; *overlapping* ones do, so
-that load can travel further over several rounds. In the *decentralised* run there is no
+that load can travel further over several rounds. A *decentralised* run has no
 coordinator at all: each worker knows the workers of its own domain only, finds its partner among
 them as section 3.3 pairs workers, and exchanges operators with it.
 
-A domain is planned from its own workers and operators alone; nothing outside is looked at.
+A domain is planned from its own workers and operators alone; nothing outside is read.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
 from evenflow.planning.operators.load_statistics import (
     correlations,
     divergent_level,
     worker_series,
 )
 from evenflow.planning.operators.pairwise import pair_by_load
-from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import plan_operators
 from evenflow.planning.operators.variance import assign_to_groups
 
@@ -63,13 +63,13 @@ def restrict_to_workers(
     """Return what some workers know, numbered 0, 1, ... as listed, and their operators."""
     number = np.full(snapshot.workers, -1, dtype=np.int32)
     number[workers] = np.arange(len(workers))
-    here = np.flatnonzero(number[placement] >= 0)
+    operators = np.flatnonzero(number[placement] >= 0)
     series = LoadSeries(
-        tuple(snapshot.series.operators[o] for o in here),
-        snapshot.samples[here],
-        snapshot.series.movable[here],
+        tuple(snapshot.series.operators[o] for o in operators),
+        snapshot.samples[operators],
+        snapshot.series.movable[operators],
     )
-    return OperatorSnapshot(series, len(workers), number[placement[here]]), here
+    return OperatorSnapshot(series, len(workers), number[placement[operators]]), operators
 
 
 def plan_domains(
@@ -81,19 +81,18 @@ def plan_domains(
 ) -> Workers:
     """Plan one domain after the other; overlapping ones see what earlier ones decided.
 
-    Operators that run nowhere yet are first shared out to the domains, as `variance` would to
+    Operators that run nowhere yet are first assigned to the domains, as `variance` would to
     workers of different sizes.
     """
     placement = _assign_new_to_domains(snapshot, domains, rng)
     new = snapshot.is_new.copy()
     for workers in domains:
-        part, here = restrict_to_workers(snapshot, placement, workers)
-        fresh = np.where(new[here] & part.series.movable, NOWHERE, part.placement)
-        part = OperatorSnapshot(part.series, part.workers, fresh)
-        placement[here] = workers[
-            plan_operators(algorithm, part, config.for_operators(here), rng).placement
-        ]
-        new[here] = False
+        part, operators = restrict_to_workers(snapshot, placement, workers)
+        start = np.where(new[operators] & part.series.movable, NOWHERE, part.placement)
+        part = OperatorSnapshot(part.series, part.workers, start)
+        plan = plan_operators(algorithm, part, config.for_operators(operators), rng)
+        placement[operators] = workers[plan.placement]
+        new[operators] = False
     return placement
 
 
@@ -138,12 +137,11 @@ def plan_decentralised(
             for partner in _partners(snapshot, placement, known[worker], config):
                 if worker not in busy and partner not in busy:
                     pair = np.array([worker, partner])
-                    part, here = restrict_to_workers(snapshot, placement, pair)
-                    after = pair[
-                        plan_operators(algorithm, part, config.for_operators(here), rng).placement
-                    ]
-                    if (after != placement[here]).any():
-                        placement[here] = after
+                    part, operators = restrict_to_workers(snapshot, placement, pair)
+                    plan = plan_operators(algorithm, part, config.for_operators(operators), rng)
+                    after = pair[plan.placement]
+                    if (after != placement[operators]).any():
+                        placement[operators] = after
                         busy |= {worker, partner}
     return placement
 
@@ -155,7 +153,7 @@ def _partners(
     part, _ = restrict_to_workers(snapshot, placement, domain)
     series = worker_series(part.samples, part.placement, part.workers)
     pairs = pair_by_load(series.mean(axis=1))
-    found = [one + two for one, two in pairs if 0 in (one, two)]  # the other: this one is 0
+    partners = [one + two for one, two in pairs if 0 in (one, two)]  # the other: this one is 0
     if divergent_level(series)[0] > config.capacity and part.workers > 1:
-        found.append(1 + int(np.argmin(correlations(series)[0, 1:])))
-    return [int(domain[at]) for at in found]
+        partners.append(1 + int(np.argmin(correlations(series)[0, 1:])))
+    return [int(domain[at]) for at in partners]
