@@ -71,7 +71,6 @@ def plan_queries_command(
         PlacementProblem,
         measure_placement,
     )
-    from evenflow.planning.queries.offline import worker_capacities
 
     if algorithm not in ALGORITHMS:
         raise InputError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm}")
@@ -89,7 +88,7 @@ def plan_queries_command(
     at = read_placement(current, given.names, workers) if current else None
     problem = PlacementProblem.of(given.subscriptions, fleet, given.pinned, at)
     if algorithm not in ONLINE:
-        problem.check_pins(worker_capacities(problem))
+        problem.check_pins(problem.capacities())
     if algorithm == "single-source":
         _check_single_source(given)
     placement, seconds = _timed_plan(problem, algorithm, seed, max_moves)

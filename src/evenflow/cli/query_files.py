@@ -11,7 +11,7 @@ from evenflow.cli.table_files import key_column, number_column, read_table, work
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries.problem import NOWHERE
+from evenflow.planning.queries import NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

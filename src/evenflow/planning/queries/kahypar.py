@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from evenflow.model.arrays import Floats, Indices
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.model.arrays import NOWHERE, Floats, Indices
+from evenflow.planning.queries.problem import PlacementProblem
 from evenflow.planning.queries.search_state import SearchState, place_groups, start_search
 
 RESOLUTION = 1000

@@ -13,7 +13,7 @@ Departures
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
+from evenflow.model.arrays import NOWHERE, Indices
 from evenflow.planning.queries.online import OnlinePlacer, start_online
 from evenflow.planning.queries.placement_state import (
     PlacementState,
@@ -22,17 +22,12 @@ from evenflow.planning.queries.placement_state import (
     place_arrival,
     remove_query,
 )
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.problem import PlacementProblem
 
 
 def leastcost(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing by LeastCost."""
-    state, over = start_online(problem)
-
-    def step(events: Indices) -> None:
-        _process_events(state, events, over)
-
-    return OnlinePlacer(state, over, step)
+    return start_online(problem, _process_events)
 
 
 @kernel
@@ -44,8 +39,8 @@ def choose_leastcost(state: PlacementState, query: int, bound: float) -> int:
     for at in range(state.starts[query], state.starts[query + 1]):
         source = state.sources[at]
         begin = hosts.first_entry[source]
-        for slot in range(begin, begin + hosts.entry_count[source]):
-            worker = hosts.worker[slot]
+        for entry in range(begin, begin + hosts.entry_count[source]):
+            worker = hosts.worker[entry]
             if state.saved_traffic[worker] == 0.0:
                 state.touched_workers[seen] = worker
                 seen += 1
@@ -55,11 +50,11 @@ def choose_leastcost(state: PlacementState, query: int, bound: float) -> int:
         worker = state.touched_workers[at]
         saved = state.saved_traffic[worker]
         state.saved_traffic[worker] = 0.0
-        level = state.relative_load[worker]
-        if saved < most or level + load * state.inverse_share[worker] > bound:
+        relative = state.relative_load[worker]
+        if saved < most or relative + load * state.inverse_share[worker] > bound:
             continue
-        if saved > most or level < lowest or (level == lowest and worker < best):
-            best, most, lowest = worker, saved, level
+        if saved > most or relative < lowest or (relative == lowest and worker < best):
+            best, most, lowest = worker, saved, relative
     return best if best != NOWHERE else least_loaded(state, load, bound)
 
 

@@ -7,7 +7,7 @@ gathers so many sources that it fills up with everything. Ties: least load, lowe
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
+from evenflow.model.arrays import NOWHERE, Indices
 from evenflow.planning.queries.online import OnlinePlacer, start_online
 from evenflow.planning.queries.placement_state import (
     PlacementState,
@@ -16,31 +16,22 @@ from evenflow.planning.queries.placement_state import (
     place_arrival,
     remove_query,
 )
-from evenflow.planning.queries.problem import NOWHERE, ROUNDING, PlacementProblem
+from evenflow.planning.queries.problem import ROUNDING, PlacementProblem
+from evenflow.planning.queries.source_hosts import add_hosted_rates
 
 
 def leastsource(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing by LeastSource."""
-    state, over = start_online(problem)
-
-    def step(events: Indices) -> None:
-        _process_events(state, events, over)
-
-    return OnlinePlacer(state, over, step)
+    return start_online(problem, _process_events)
 
 
 @kernel
 def choose_leastsource(state: PlacementState, query: int, bound: float) -> int:
     """Return the worker with the least traffic after taking the query, or -1."""
-    load = state.query_load[query]
-    hosts = state.hosts
-    saved = state.saved_traffic
+    load, saved = state.query_load[query], state.saved_traffic
     saved[:] = 0.0
-    for at in range(state.starts[query], state.starts[query + 1]):
-        source = state.sources[at]
-        begin = hosts.first_entry[source]
-        for slot in range(begin, begin + hosts.entry_count[source]):
-            saved[hosts.worker[slot]] += state.rates[source]
+    sources = state.sources[state.starts[query] : state.starts[query + 1]]
+    add_hosted_rates(state.hosts, sources, state.rates, saved)
     best, least = NOWHERE, np.inf
     for worker in range(len(saved)):
         cost = state.traffic[worker] - saved[worker]

@@ -27,31 +27,31 @@ from evenflow.planning.queries.problem import ROUNDING, Placement, PlacementProb
 
 def mqp(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries by MQP."""
-    poured = start_fill(problem)
-    _fill_mqp(poured)
-    return finish_placement(poured, problem)
+    fill = start_fill(problem)
+    _fill_mqp(fill)
+    return finish_placement(fill, problem)
 
 
 @kernel
-def _fill_mqp(poured: OfflineFill) -> None:
-    groups, workers = poured.groups, len(poured.free_capacity)
+def _fill_mqp(fill: OfflineFill) -> None:
+    groups, workers = fill.groups, len(fill.free_capacity)
     heap = [(-groups.load[item] * groups.size[item], item) for item in range(len(groups.size))]
     heapq.heapify(heap)
     remaining = (groups.load * groups.size).sum()
-    later = poured.free_capacity.sum()
+    later = fill.free_capacity.sum()
     for worker in range(workers):
-        later -= poured.free_capacity[worker]
+        later -= fill.free_capacity[worker]
         theta = remaining - later
         passed = [(0.0, 0) for _ in range(0)]
         while theta > ROUNDING * remaining and len(heap) > 0:
             mass, item = heapq.heappop(heap)
-            count = fitting_count(poured, item, worker)
+            count = fitting_count(fill, item, worker)
             if count > 0:
-                assign_queries(poured, item, worker, count)
+                assign_queries(fill, item, worker, count)
                 theta -= count * groups.load[item]
                 remaining -= count * groups.load[item]
-                mass = -groups.load[item] * poured.unplaced[item]
-            if poured.unplaced[item] > 0:
+                mass = -groups.load[item] * fill.unplaced[item]
+            if fill.unplaced[item] > 0:
                 passed.append((mass, item))
         for entry in passed:
             heapq.heappush(heap, entry)

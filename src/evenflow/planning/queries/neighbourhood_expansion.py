@@ -12,8 +12,7 @@ import heapq
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
-from evenflow.planning.queries.problem import NOWHERE
+from evenflow.model.arrays import NOWHERE, Indices
 from evenflow.planning.queries.search_state import SearchState, place_group
 from evenflow.planning.queries.source_hosts import is_hosted
 

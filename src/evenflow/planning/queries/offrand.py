@@ -19,30 +19,30 @@ from evenflow.planning.queries.problem import Placement, PlacementProblem
 
 def offrand(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
     """Place all queries by OffRand."""
-    poured = start_fill(problem)
-    _fill_offrand(poured, rng)
-    return finish_placement(poured, problem)
+    fill = start_fill(problem)
+    _fill_offrand(fill, rng)
+    return finish_placement(fill, problem)
 
 
 @kernel
-def _fill_offrand(poured: OfflineFill, rng: np.random.Generator) -> None:
-    workers = len(poured.free_capacity)
-    pool = np.arange(len(poured.unplaced))
+def _fill_offrand(fill: OfflineFill, rng: np.random.Generator) -> None:
+    workers = len(fill.free_capacity)
+    pool = np.arange(len(fill.unplaced))
     open_groups = len(pool)
     with_room = np.empty(workers, dtype=np.int64)
     while open_groups > 0:
         drawn = int(rng.random() * open_groups)
         item = pool[drawn]
         worker = int(rng.random() * workers)
-        if fitting_count(poured, item, worker) == 0:
+        if fitting_count(fill, item, worker) == 0:
             seen = 0
             for other in range(workers):
-                if fitting_count(poured, item, other) > 0:
+                if fitting_count(fill, item, other) > 0:
                     with_room[seen] = other
                     seen += 1
             worker = with_room[int(rng.random() * seen)] if seen else -1
         if worker >= 0:
-            assign_queries(poured, item, worker, fitting_count(poured, item, worker))
-        if worker < 0 or poured.unplaced[item] == 0:
+            assign_queries(fill, item, worker, fitting_count(fill, item, worker))
+        if worker < 0 or fill.unplaced[item] == 0:
             open_groups -= 1
             pool[drawn] = pool[open_groups]

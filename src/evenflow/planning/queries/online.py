@@ -1,4 +1,4 @@
-"""Online placement: events in, a changed placement out. Every online rule runs in here.
+"""Online placement: every online rule processes events on a changing placement.
 
 An event is a query q that arrives (q) or departs (-q - 1), see `departure_events`.
 """
@@ -10,14 +10,13 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import Verdict
-from evenflow.model.arrays import Indices
-from evenflow.planning.queries.offline import count_moved_queries
+from evenflow.model.arrays import NOWHERE, Indices
 from evenflow.planning.queries.placement_state import PlacementState, initial_state, set_capacities
-from evenflow.planning.queries.problem import NOWHERE, Fleet, Placement, PlacementProblem
+from evenflow.planning.queries.problem import Fleet, Placement, PlacementProblem
 
 
 def departure_events(queries: Indices) -> Indices:
-    """Return the events that say these queries leave.
+    """Return the events of the departure of these queries.
 
     >>> departure_events(np.array([0, 3])).tolist()
     [-1, -4]
@@ -25,19 +24,14 @@ def departure_events(queries: Indices) -> Indices:
     return -queries - 1
 
 
-def start_online(problem: PlacementProblem) -> tuple[PlacementState, Indices]:
-    """Return the state before the first arrival, and a counter of broken bounds by query."""
-    return initial_state(problem), np.zeros(len(problem.subscriptions), dtype=np.int64)
-
-
 @dataclass(slots=True)
 class OnlinePlacer:
-    """A rule at work on a changing set of queries and workers.
+    """An online rule and the placement it changes; used by one thread.
 
-    state  the placement as it stands
-    over_bound_counts  how often each query found no worker within the bound
-    process_events  take a sequence of events in
-    count_moves  how many running queries the rule has moved on its own account
+    state              the current placement
+    over_bound_counts  how often each query fitted on no worker within the bound
+    process_events     apply a sequence of events to the placement
+    count_moves        return how many running queries the rule itself has moved
     """
 
     state: PlacementState
@@ -46,35 +40,45 @@ class OnlinePlacer:
     count_moves: Callable[[], int] = lambda: 0
 
     def set_fleet(self, fleet: Fleet) -> Indices:
-        """Follow a change of the fleet; queries of workers that take nothing are placed anew.
+        """Change the fleet; queries of workers with capacity 0 depart and arrive again.
 
-        Return the queries that had to leave their worker. Re-placed queries count as arrivals.
+        Return these queries.
         """
-        if len(fleet) != len(self.state.worker_load):
+        count = len(self.state.worker_load)
+        if len(fleet) != count:
             raise InputError(
-                f"a fleet keeps its {len(self.state.worker_load)} workers, got {len(fleet)}; give workers "
+                f"a fleet keeps its {count} workers, got {len(fleet)}; give workers "
                 "that come later, or are gone, a capacity of 0"
             )
         gone = np.flatnonzero((fleet.capacities <= 0) & (self.state.worker_load > 0))
-        homeless = np.flatnonzero(np.isin(self.state.worker_of_query, gone))
-        set_capacities(self.state, fleet)  # first, so that nothing moves to a worker that goes
-        self.process_events(departure_events(homeless))
-        self.process_events(homeless)
-        return homeless
+        displaced = np.flatnonzero(np.isin(self.state.worker_of_query, gone))
+        set_capacities(self.state, fleet)  # first, so that nothing moves to a worker that leaves
+        self.process_events(departure_events(displaced))
+        self.process_events(displaced)
+        return displaced
+
+
+def start_online(
+    problem: PlacementProblem, process_events: Callable[..., None], *extra: object
+) -> OnlinePlacer:
+    """Start a rule before the first arrival.
+
+    `process_events(state, events, over_bound_counts, *extra)` is its kernel.
+    """
+    state, over = initial_state(problem), np.zeros(len(problem.subscriptions), dtype=np.int64)
+    return OnlinePlacer(state, over, lambda events: process_events(state, events, over, *extra))
 
 
 def place_arrivals(rule: OnlinePlacer, problem: PlacementProblem) -> Placement:
-    """Let all queries that run nowhere yet arrive in order."""
+    """Place all queries that run nowhere yet, in order."""
     state = rule.state
     rule.process_events(np.flatnonzero(state.worker_of_query == NOWHERE))
-    moved = count_moved_queries(problem, state.worker_of_query)
-    return Placement(
-        state.worker_of_query, moved, over_bound_verdicts(rule.over_bound_counts, problem)
-    )
+    verdicts = over_bound_verdicts(rule.over_bound_counts, problem)
+    return Placement(state.worker_of_query, problem.count_moved(state.worker_of_query), verdicts)
 
 
 def over_bound_verdicts(over: Indices, problem: PlacementProblem) -> tuple[Verdict, ...]:
-    """Say which queries no worker could take within equation 4's bound when they arrived."""
+    """Return a verdict on the queries that no worker could take within equation 4's bound."""
     queries = np.flatnonzero(over)
     if not len(queries):
         return ()

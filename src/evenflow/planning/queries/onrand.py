@@ -6,7 +6,7 @@ Without a bound its expected traffic is proposition 2's closed form, see `expect
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
+from evenflow.model.arrays import NOWHERE, Indices
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries.online import OnlinePlacer, start_online
 from evenflow.planning.queries.placement_state import (
@@ -16,17 +16,12 @@ from evenflow.planning.queries.placement_state import (
     place_arrival,
     remove_query,
 )
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.problem import PlacementProblem
 
 
 def onrand(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing at random, uniformly over the workers within the bound."""
-    state, over = start_online(problem)
-
-    def step(events: Indices) -> None:
-        _process_events(state, events, over, rng)
-
-    return OnlinePlacer(state, over, step)
+    return start_online(problem, _process_events, rng)
 
 
 @kernel

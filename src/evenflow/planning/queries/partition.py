@@ -1,15 +1,15 @@
 """partition, our offline planner from scratch: neighbourhood expansion, then local search.
 
-It minimises the connectivity objective of hypergraph partitioning, see `search`, and needs no
+It minimises the connectivity objective of hypergraph partitioning, see `search_state`, and needs no
 solver: at 100,000 queries of two sources on 100 workers it undercuts Mt-KaHyPar's default preset.
 """
 
 import numpy as np
 
+from evenflow.model.arrays import NOWHERE
 from evenflow.planning.queries.local_search import pass_order, search_pass
 from evenflow.planning.queries.neighbourhood_expansion import expand_neighbourhoods
-from evenflow.planning.queries.offline import count_moved_queries
-from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Placement, PlacementProblem
+from evenflow.planning.queries.problem import ROUNDING, Placement, PlacementProblem
 from evenflow.planning.queries.search_state import (
     MAX_GROUP_SHARE,
     SearchState,
@@ -28,27 +28,25 @@ MIN_RELATIVE_GAIN = 1e-3
 
 
 def partition(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
-    """Place all queries anew, wherever they run now."""
+    """Place all queries, wherever they run now."""
     nowhere = np.full(len(problem.subscriptions), NOWHERE, dtype=np.int32)
     fresh = PlacementProblem.of(problem.subscriptions, problem.fleet, problem.pinned, nowhere)
     search = _expand_and_refine(fresh, MAX_GROUP_SHARE, rng)
-    if (
-        _max_overload(search) > 0
-    ):  # pieces too coarse for what room is left: let each query go alone
+    if _max_overload(search) > 0:  # pieces too coarse for the room left: place queries one by one
         search = min((search, _expand_and_refine(fresh, 0.0, rng)), key=_max_overload)
-    if _max_overload(search) > 0:  # uneven loads: pack the heaviest first, then look for traffic
+    if _max_overload(search) > 0:  # uneven loads: pack the heaviest first, then save traffic
         packed = _start_with_pinned(fresh, MAX_GROUP_SHARE)
         _place_heaviest_first(packed)
         refine(packed, rng)
         search = min((search, packed), key=_max_overload)
     workers = workers_of_queries(search)
-    return Placement(workers, count_moved_queries(problem, workers))
+    return Placement(workers, problem.count_moved(workers))
 
 
 def _expand_and_refine(
     problem: PlacementProblem, piece: float, rng: np.random.Generator
 ) -> SearchState:
-    """Grow workers around sources, then look for traffic to save."""
+    """Grow workers around sources, then save traffic by local search."""
     search = _start_with_pinned(problem, piece)
     expand_neighbourhoods(search)
     place_remaining_groups(search)

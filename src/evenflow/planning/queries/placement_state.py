@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.queries.problem import NOWHERE, ROUNDING, Fleet, PlacementProblem
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
+from evenflow.planning.queries.problem import ROUNDING, Fleet, PlacementProblem
 from evenflow.planning.queries.source_hosts import SourceHosts, add_host, empty_hosts, remove_host
 
 TOTAL_LOAD, TOTAL_QUERIES = 0, 1
@@ -14,17 +14,17 @@ SLACK, ABSOLUTE_SLACK, ACTIVE_WORKERS = 0, 1, 2
 
 
 class PlacementState(NamedTuple):
-    """Everything a rule may look at.
+    """Everything a rule may read.
 
-    worker_of_query  where each query runs, or NOWHERE
-    hosts    the workers each source flows to
-    worker_load  of each worker
-    inverse_share  1 / share of each worker, infinite when it takes nothing
-    relative_load  load * inverse: alike everywhere when even
-    traffic  f(Q_j), the rate that flows to each worker
-    live_queries  live queries of each source
-    totals   load and number of all live queries
-    limits   nu, alpha, and the number of workers that take queries
+    starts, sources, rates, query_load  the subscriptions
+    worker_of_query  the worker each query runs on, or NOWHERE
+    hosts            the workers each source flows to
+    inverse_share    1 / share of each worker, infinite when it takes nothing
+    relative_load    worker_load * inverse_share: equal everywhere when even
+    traffic          f(Q_j), the rate that flows to each worker
+    live_queries     live queries of each source
+    totals           load and number of all live queries
+    limits           nu, alpha, and the number of workers that take queries
     saved_traffic, touched_workers  scratch of the size of the fleet
     """
 
@@ -50,21 +50,21 @@ def initial_state(problem: PlacementProblem) -> PlacementState:
     subscriptions, fleet = problem.subscriptions, problem.fleet
     workers = len(fleet)
     state = PlacementState(
-        subscriptions.starts,
-        subscriptions.sources,
-        subscriptions.rates,
-        subscriptions.loads,
-        np.full(len(subscriptions), NOWHERE, dtype=np.int32),
-        empty_hosts(subscriptions.reader_counts(), workers),
-        np.zeros(workers),
-        np.zeros(workers),
-        np.zeros(workers),
-        np.zeros(workers),
-        np.zeros(len(subscriptions.rates), dtype=np.int64),
-        np.zeros(2),
-        np.array([fleet.slack, fleet.absolute_slack, 0.0]),
-        np.zeros(workers),
-        np.zeros(workers, dtype=np.int32),
+        starts=subscriptions.starts,
+        sources=subscriptions.sources,
+        rates=subscriptions.rates,
+        query_load=subscriptions.loads,
+        worker_of_query=np.full(len(subscriptions), NOWHERE, dtype=np.int32),
+        hosts=empty_hosts(subscriptions.reader_counts(), workers),
+        worker_load=np.zeros(workers),
+        inverse_share=np.zeros(workers),
+        relative_load=np.zeros(workers),
+        traffic=np.zeros(workers),
+        live_queries=np.zeros(len(subscriptions.rates), dtype=np.int64),
+        totals=np.zeros(2),
+        limits=np.array([fleet.slack, fleet.absolute_slack, 0.0]),
+        saved_traffic=np.zeros(workers),
+        touched_workers=np.zeros(workers, dtype=np.int32),
     )
     set_capacities(state, fleet)
     place_queries(state, problem.initial_workers())
@@ -72,7 +72,7 @@ def initial_state(problem: PlacementProblem) -> PlacementState:
 
 
 def set_capacities(state: PlacementState, fleet: Fleet) -> None:
-    """Follow a change of the fleet: workers added, drained or of another strength."""
+    """Apply a change of the fleet: workers added, drained or of another strength."""
     taking = fleet.capacities > 0
     state.inverse_share[:] = np.inf
     state.inverse_share[taking] = 1.0 / fleet.shares[taking]
@@ -84,7 +84,7 @@ def set_capacities(state: PlacementState, fleet: Fleet) -> None:
 
 @kernel
 def bound_after_arrival(state: PlacementState, load: float) -> float:
-    """Return the bound of equation 4, as a level, once a query of this load has arrived."""
+    """Return the bound of equation 4, as a relative load, once a query of this load has arrived."""
     total = state.totals[TOTAL_LOAD] + load
     spread = (
         state.limits[ABSOLUTE_SLACK]
@@ -96,7 +96,7 @@ def bound_after_arrival(state: PlacementState, load: float) -> float:
 
 @kernel
 def fits(state: PlacementState, worker: int, load: float, bound: float) -> bool:
-    """Tell whether a worker can take a load and stay within the bound."""
+    """Return whether a worker can take a load and stay within the bound."""
     return bool(state.relative_load[worker] + load * state.inverse_share[worker] <= bound)
 
 
@@ -144,18 +144,18 @@ def place_queries(state: PlacementState, workers: Workers) -> None:
 
 @kernel
 def least_loaded(state: PlacementState, load: float, bound: float) -> int:
-    """Return the worker with the lowest level among those that stay within the bound, or -1."""
+    """Return the worker with the lowest relative load that stays within the bound, or -1."""
     best, lowest = NOWHERE, np.inf
     for worker in range(len(state.relative_load)):
-        level = state.relative_load[worker]
-        if level < lowest and level + load * state.inverse_share[worker] <= bound:
-            best, lowest = worker, level
+        relative = state.relative_load[worker]
+        if relative < lowest and relative + load * state.inverse_share[worker] <= bound:
+            best, lowest = worker, relative
     return best
 
 
 @kernel
 def place_arrival(state: PlacementState, query: int, worker: int, over: Indices) -> None:
-    """Place an arriving query where the rule wants it; where none fits, on the least loaded.
+    """Place an arriving query on the chosen worker; if none fits, on the least loaded.
 
     `over` marks the queries that broke the bound.
     """

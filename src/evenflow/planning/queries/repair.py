@@ -1,8 +1,8 @@
 """repair: from the current placement toward the best one, with few moves.
 
 The local search of `partition`, started from the current placement, with a price on every query
-that is away from its present worker. The price follows the budget: it rises while too many
-queries are away and falls while there are moves left, so that what stays moved is what saves most
+that is not on its current worker. The price follows the budget: it rises while too many
+queries have moved and falls while there are moves left, so that what stays moved is what saves most
 traffic per query. The search is annealed: at first it also makes moves that lose a little, and
 takes back later what did not lead on. Queries that run nowhere yet are placed first, by herd.
 """
@@ -10,11 +10,11 @@ takes back later what did not lead on. Queries that run nowhere yet are placed f
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.model.arrays import NOWHERE
 from evenflow.planning.queries.herd import herd
 from evenflow.planning.queries.local_search import pass_order, search_pass
-from evenflow.planning.queries.offline import count_moved_queries
 from evenflow.planning.queries.online import place_arrivals
-from evenflow.planning.queries.problem import NOWHERE, Placement, PlacementProblem
+from evenflow.planning.queries.problem import Placement, PlacementProblem
 from evenflow.planning.queries.search_state import (
     SearchState,
     place_groups,
@@ -29,7 +29,7 @@ INITIAL_TEMPERATURE = 0.4
 INITIAL_PRICE, MIN_PRICE = 1.0, 0.02
 """Traffic, in mean rates, that a moved query must save: at first, and at least."""
 BUDGET_TARGET = 0.98
-"""Part of the budget that is used before the end: at the brim nothing better can come in."""
+"""Part of the budget that is used before the end: at the full budget no better move could enter."""
 PRICE_ADJUSTMENT = 0.3
 """How fast the price follows the budget."""
 PRICE_DECAY = 0.85
@@ -52,7 +52,7 @@ def repair(
     if budget != 0:
         _anneal(search, budget, float(rates.mean()), rng)
     workers = workers_of_queries(search)
-    return Placement(workers, count_moved_queries(problem, workers))
+    return Placement(workers, problem.count_moved(workers))
 
 
 def _anneal(search: SearchState, budget: int, unit: float, rng: np.random.Generator) -> None:

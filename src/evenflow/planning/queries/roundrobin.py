@@ -7,7 +7,7 @@ Departures
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
+from evenflow.model.arrays import NOWHERE, Indices
 from evenflow.planning.queries.online import OnlinePlacer, start_online
 from evenflow.planning.queries.placement_state import (
     PlacementState,
@@ -16,18 +16,12 @@ from evenflow.planning.queries.placement_state import (
     place_arrival,
     remove_query,
 )
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.problem import PlacementProblem
 
 
 def roundrobin(problem: PlacementProblem, rng: np.random.Generator) -> OnlinePlacer:
     """Start placing in turn."""
-    state, over = start_online(problem)
-    turn = np.zeros(1, dtype=np.int64)
-
-    def step(events: Indices) -> None:
-        _process_events(state, events, over, turn)
-
-    return OnlinePlacer(state, over, step)
+    return start_online(problem, _process_events, np.zeros(1, dtype=np.int64))
 
 
 @kernel

@@ -34,30 +34,30 @@ def single_source(problem: PlacementProblem, rng: np.random.Generator) -> Placem
             f"single-source places queries of one source each, query {int(sizes.argmax())} has "
             f"{int(sizes.max())}; use another algorithm"
         )
-    poured = start_fill(problem)
-    order = np.lexsort((-poured.groups.load, -poured.group_traffic))
-    _fill_single_source(poured, order)
-    return finish_placement(poured, problem)
+    fill = start_fill(problem)
+    order = np.lexsort((-fill.groups.load, -fill.group_traffic))
+    _fill_single_source(fill, order)
+    return finish_placement(fill, problem)
 
 
 @kernel
-def _fill_single_source(poured: OfflineFill, order: Indices) -> None:
-    groups = poured.groups
-    free = [(-poured.free_capacity[worker], worker) for worker in range(len(poured.free_capacity))]
+def _fill_single_source(fill: OfflineFill, order: Indices) -> None:
+    groups = fill.groups
+    free = [(-fill.free_capacity[worker], worker) for worker in range(len(fill.free_capacity))]
     heapq.heapify(free)
     for item in order:
-        while len(free) > 0 and poured.unplaced[item] > fitting_count(poured, item, free[0][1]) > 0:
+        while len(free) > 0 and fill.unplaced[item] > fitting_count(fill, item, free[0][1]) > 0:
             _, worker = heapq.heappop(free)
-            assign_queries(poured, item, worker, fitting_count(poured, item, worker))
-            heapq.heappush(free, (-poured.free_capacity[worker], worker))
-            if poured.free_capacity[worker] >= groups.load[item]:
+            assign_queries(fill, item, worker, fitting_count(fill, item, worker))
+            heapq.heappush(free, (-fill.free_capacity[worker], worker))
+            if fill.free_capacity[worker] >= groups.load[item]:
                 break
     for item in order:
-        while poured.unplaced[item] > 0 and len(free) > 0:
+        while fill.unplaced[item] > 0 and len(free) > 0:
             worker = free[0][1]
-            count = fitting_count(poured, item, worker)
+            count = fitting_count(fill, item, worker)
             if count == 0:
                 break
             heapq.heappop(free)
-            assign_queries(poured, item, worker, count)
-            heapq.heappush(free, (-poured.free_capacity[worker], worker))
+            assign_queries(fill, item, worker, count)
+            heapq.heappush(free, (-fill.free_capacity[worker], worker))
