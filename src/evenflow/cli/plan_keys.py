@@ -82,7 +82,7 @@ def plan_keys_command(
     check_csv_keys(problem.names, table_out, assignment_out)
     planner = ALGORITHMS[algorithm.value]
     with quiet_stdout():
-        warm_up(planner)
+        warm_up(algorithm.value)
         start = time.perf_counter()
         plan = planner(problem.loads, config, np.random.default_rng(seed))
         seconds = time.perf_counter() - start
@@ -171,8 +171,9 @@ def plan_to_json(
     algorithm: str, problem: KeyFile, config: "KeyConfig", plan: "KeyPlan", seconds: float
 ) -> dict[str, Any]:
     """Return the fields of --json."""
+    from evenflow.model import imbalance
     from evenflow.planning.keys import feasible
-    from evenflow.planning.keys.metrics import max_over_mean, max_relative_deviation, moved_state
+    from evenflow.planning.keys.metrics import max_relative_deviation, moved_state
 
     keys = problem.loads
     moved, total = moved_state(keys, plan.owner), float(keys.state.sum())
@@ -183,7 +184,7 @@ def plan_to_json(
         "feasible": feasible(keys, config, plan),
         "imbalance_before": max_relative_deviation(keys.worker_loads()),
         "imbalance": max_relative_deviation(plan.loads),
-        "max_over_mean": max_over_mean(plan.loads),
+        "max_over_mean": imbalance(plan.loads),
         "table_size": plan.table_size(keys),
         "moved_keys": int((plan.owner != keys.owner).sum()),
         "moved_state": moved,

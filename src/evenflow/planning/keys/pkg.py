@@ -1,11 +1,11 @@
 """Partial key grouping, the key-splitting baseline of section V (Nasir et al., ICDE 2015).
 
 Every key has two candidate workers, the hash's and one drawn for it; each of its tuples goes to
-the less loaded of the two. Nothing is moved and no table is kept, but a key's state lies on two
+the less loaded of the two. Nothing moves and there is no table, but a key's state is on two
 workers: partial results must be merged, so it serves aggregates and not joins.
 
-Costs are divisible here: the stream is read in a few rounds, in each of which every key brings an
-equal part of its cost, poured onto its two workers so that they end as even as it can make them.
+Costs are divisible here: the stream is read in a few rounds, each with an equal part of every key's
+cost, split over its two workers so that they end as even as possible.
 """
 
 from dataclasses import dataclass, replace
@@ -32,12 +32,12 @@ class KeySplit:
 
     @property
     def partial_results(self) -> int:
-        """Count the results that a merge must bring together: two for every divided key."""
+        """Count the results to merge: two for every divided key."""
         return 2 * int(np.count_nonzero((self.first_share > 0) & (self.first_share < 1)))
 
 
 def pkg(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
-    """Split every key over two workers; as its owner counts the first, the hash's."""
+    """Split every key over two workers; its owner in the plan is the first, the hash's."""
     split = split_keys(keys, rng)
     splittable = replace(
         balance_goal(keys, config), max_load=configured_limit(keys, config), verdicts=()
@@ -54,7 +54,7 @@ def pkg(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
 
 
 def split_keys(keys: KeyLoads, rng: np.random.Generator) -> KeySplit:
-    """Choose the second worker of each key at random and pour the stream."""
+    """Choose the second worker of each key at random and split the stream."""
     offset = rng.integers(1, keys.workers, len(keys)) if keys.workers > 1 else 0
     second = ((keys.home + offset) % keys.workers).astype(np.int32)
     order = rng.permutation(len(keys))
@@ -71,11 +71,11 @@ def _split_costs(
         for key in order:
             one, other = first[key], second[key]
             part = cost[key] / ROUNDS
-            wanted = (load[other] - load[one] + part) / 2  # brings the two level
-            here = min(max(wanted, 0.0), part) if one != other else part
-            load[one] += here
-            load[other] += part - here
-            on_first[key] += here
+            even = (load[other] - load[one] + part) / 2
+            added = min(max(even, 0.0), part) if one != other else part
+            load[one] += added
+            load[other] += part - added
+            on_first[key] += added
     share = np.ones(len(cost))
     for key in range(len(cost)):
         if cost[key] > 0:

@@ -1,12 +1,12 @@
 """Readj, the baseline of mixed-key-routing's evaluation (section V; Gedik, VLDB Journal 2014).
 
 Only keys heavier than sigma times the mean load of a worker are tracked. All others follow the
-hash, so their table entries are dropped. While the fullest worker is above the limit, the one move
-of a tracked key off it, or swap with a tracked key of another worker, is made that lowers the
-fuller of the two workers most; of equals the one with less state.
+hash, so their table entries are dropped. While the fullest worker is above the limit, a tracked key
+moves off it, or is swapped with a tracked key of another worker: the change that lowers the fuller
+of the two workers most, of equals the one with less state.
 
-A small sigma finds better plans and takes longer. As in the evaluation, several are tried and the
-best plan is kept: within the bounds, then least state moved. The present owners count as one.
+A small sigma gives better plans and takes longer. As in the evaluation, several are tried and the
+best plan wins: within the bounds, then least state moved. The current owners count as one.
 
 Departures
 - The partner of a swap is found by binary search among the other worker's tracked keys, sorted by
@@ -18,37 +18,37 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.keys.balance_goal import BalanceGoal, balance_goal, finish_plan, plan_rank
+from evenflow.planning.keys.balance_goal import BalanceGoal, best_owners, plan_owners
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 SIGMAS = tuple(2.0**-power for power in range(1, 15))
-MAX_TRACKED = 20_000  # a smaller sigma would take longer than the plan is good for
+MAX_TRACKED = 20_000  # a smaller sigma would take longer than the plan lasts
 
 
 def readj(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
     """Move and swap heavy keys greedily, with the best of several thresholds sigma."""
-    aim = balance_goal(keys, config)
-    plans = [keys.owner]
-    for sigma in SIGMAS:
-        tracked = np.flatnonzero((keys.cost > sigma * aim.mean_load) & (keys.cost > 0))
-        if len(plans) > 1 and len(tracked) > MAX_TRACKED:
-            break
-        plans.append(readj_owners(keys, aim, tracked))
-    return finish_plan(
-        keys, config, min(plans, key=lambda new: plan_rank(keys, config, aim, new)), aim
-    )
+
+    def owners(goal: BalanceGoal) -> Workers:
+        candidates = [keys.owner]
+        for sigma in SIGMAS:
+            tracked = np.flatnonzero((keys.cost > sigma * goal.mean_load) & (keys.cost > 0))
+            if len(candidates) > 1 and len(tracked) > MAX_TRACKED:
+                break
+            candidates.append(readj_owners(keys, goal, tracked))
+        return best_owners(keys, config, goal, candidates)
+
+    return plan_owners(keys, config, owners)
 
 
-def readj_owners(keys: KeyLoads, aim: BalanceGoal, tracked: Indices) -> Workers:
+def readj_owners(keys: KeyLoads, goal: BalanceGoal, tracked: Indices) -> Workers:
     """Return Readj's owners when only the tracked keys may leave their hash worker."""
     is_tracked = np.zeros(len(keys), dtype=np.bool_)
     is_tracked[tracked] = True
-    owner = np.where(is_tracked | aim.fixed_keys, keys.owner, keys.home)
-    able = tracked[~aim.fixed_keys[tracked]]
-    order = able[np.argsort(keys.cost[able], kind="stable")]
+    owner = np.where(is_tracked | goal.fixed_keys, keys.owner, keys.home)
+    movable = tracked[~goal.fixed_keys[tracked]]
+    order = movable[np.argsort(keys.cost[movable], kind="stable")]
     load = keys.worker_loads(owner)
-    places = _readj(keys.cost[order], keys.state[order], owner[order], load, aim.max_load)
-    owner[order] = places
+    owner[order] = _readj(keys.cost[order], keys.state[order], owner[order], load, goal.max_load)
     return owner
 
 
