@@ -1,7 +1,8 @@
 """Placement of items one by one, each on the worker that is least loaded then.
 
 Heaviest item first, this is LPT (longest processing time): `simple` of the key planners, and the
-start of the operator planners LLF-GLB and variance.
+first plan of the operator planners LLF-GLB and variance. In random order it is RAND-GLB
+(borealis-load-distribution, section 5.1.3).
 """
 
 import heapq
@@ -9,7 +10,7 @@ import heapq
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Workers
+from evenflow.model.arrays import Bools, Floats, Workers
 
 
 @kernel
@@ -37,3 +38,13 @@ def place_on_least_loaded_plain(cost: Floats, loads: Floats) -> Workers:
         load[worker] += cost[item]
         worker_of.append(worker)
     return np.array(worker_of, dtype=np.int32)
+
+
+def place_by_preference(
+    preference: Floats, load: Floats, movable: Bools, placement: Workers, workers: int
+) -> None:
+    """Place movable items, most preferred first, next to the fixed ones; `placement` changes."""
+    loads = np.bincount(placement[~movable], load[~movable], workers).astype(float)
+    order = np.argsort(-preference, kind="stable")
+    order = order[movable[order]]
+    placement[order] = place_on_least_loaded(load[order], loads)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.operator_cases import bursts, operator_rows, snapshot, snapshots
 
 from evenflow.model.arrays import Workers
-from evenflow.planning.least_loaded import place_on_least_loaded_plain
+from evenflow.planning.least_loaded import place_by_preference, place_on_least_loaded_plain
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
 from evenflow.planning.operators.descent import SourceReads, descend
 from evenflow.planning.operators.load_statistics import worker_series
@@ -20,7 +20,6 @@ from evenflow.planning.operators.pairwise import (
     correlation_round,
     correlation_round_plain,
 )
-from evenflow.planning.operators.place_by_preference import place_by_preference
 from evenflow.planning.operators.problem import OperatorSnapshot, SourceTraffic
 from evenflow.planning.operators.variance import best_change_plain, load_vectors, variance_objective
 

@@ -10,7 +10,6 @@ from tests.support.operator_cases import bursts
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
 from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.cor_bal import pair_score_plain
 from evenflow.planning.operators.correlation_score import centred_correlation, pair_score
 from evenflow.planning.operators.ideal_rates import ideal_loads, ideal_rates
 from evenflow.planning.operators.load_statistics import (
@@ -21,6 +20,7 @@ from evenflow.planning.operators.load_statistics import (
     series_variance,
     std_lower_bound,
 )
+from evenflow.planning.operators.pairwise_steps import pair_score_plain
 
 
 def series_correlation(first: Floats, second: Floats) -> float:

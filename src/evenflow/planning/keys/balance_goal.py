@@ -77,22 +77,19 @@ def plan_rank(
 
 
 def plan_owners(
-    keys: KeyLoads, config: KeyConfig, owners: Callable[[BalanceGoal], Workers]
+    keys: KeyLoads,
+    config: KeyConfig,
+    owners: Callable[[BalanceGoal], Workers],
+    *,
+    only_if_needed: bool = False,
 ) -> KeyPlan:
-    """Return the plan of the owners that a planner finds for the balance goal."""
+    """Return the plan of the owners that a planner computes for the balance goal.
+
+    With `only_if_needed`, nothing moves if the current owners keep both bounds.
+    """
     goal = balance_goal(keys, config)
-    return finish_plan(keys, config, owners(goal), goal)
-
-
-def plan_owners_if_needed(
-    keys: KeyLoads, config: KeyConfig, owners: Callable[[BalanceGoal], Workers]
-) -> KeyPlan:
-    """Return the same, or the current owners where they keep both bounds."""
-    return plan_owners(
-        keys,
-        config,
-        lambda goal: keys.owner if current_owners_suffice(keys, config, goal) else owners(goal),
-    )
+    suffice = only_if_needed and current_owners_suffice(keys, config, goal)
+    return finish_plan(keys, config, keys.owner if suffice else owners(goal), goal)
 
 
 def best_owners(

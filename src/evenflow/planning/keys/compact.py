@@ -18,8 +18,8 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
-from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.keys.balance_goal import BalanceGoal, plan_owners_if_needed
+from evenflow.model.arrays import Bools, Floats, Indices, Rng, Workers
+from evenflow.planning.keys.balance_goal import BalanceGoal, plan_owners
 from evenflow.planning.keys.discretise import discretise
 from evenflow.planning.keys.llfd import llfd_records
 from evenflow.planning.keys.mixed import migration_priority, mixed_owners, relieve_overload
@@ -31,7 +31,7 @@ MARGIN = 0.98  # part of the tolerance that is used; the rest is left to the err
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRecords:
-    """Groups of equal keys: d, d_h, v_c, v_S and #. `origin` is the record a part was split from."""
+    """Groups of equal keys: d, d_h, v_c, v_S and #; `origin` is the record before a split."""
 
     owner: Workers
     home: Workers
@@ -42,15 +42,15 @@ class KeyRecords:
     origin: Indices
 
 
-def compact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def compact(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Run Mixed on records of equal keys instead of keys."""
     return compact_with_degree(keys, config, DEGREE)
 
 
 def compact_with_degree(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPlan:
     """Do so with discretisation to a given degree R."""
-    return plan_owners_if_needed(
-        keys, config, lambda goal: _compact_owners(keys, config, goal, degree)
+    return plan_owners(
+        keys, config, lambda goal: _compact_owners(keys, config, goal, degree), only_if_needed=True
     )
 
 

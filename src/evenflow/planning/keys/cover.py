@@ -23,8 +23,8 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.model.arrays import Workers
-from evenflow.planning.keys.balance_goal import BalanceGoal, plan_owners_if_needed
+from evenflow.model.arrays import Rng, Workers
+from evenflow.planning.keys.balance_goal import BalanceGoal, plan_owners
 from evenflow.planning.keys.key_moves import KeyMoveFinder, KeyMoves
 from evenflow.planning.keys.mixed import mixed_owners
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
@@ -33,9 +33,11 @@ INITIAL_PRICE = 0.01  # of an entry, in mean states: of equals the fewer and hea
 PRICE_TOLERANCE = 1.05  # prices this near each other need no further search
 
 
-def cover(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def cover(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Relieve overloaded workers at the least state moved, within the table bound."""
-    return plan_owners_if_needed(keys, config, lambda goal: _cover_owners(keys, config, goal))
+    return plan_owners(
+        keys, config, lambda goal: _cover_owners(keys, config, goal), only_if_needed=True
+    )
 
 
 def _cover_owners(keys: KeyLoads, config: KeyConfig, goal: BalanceGoal) -> Workers:

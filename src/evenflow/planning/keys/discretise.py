@@ -13,8 +13,8 @@ Departures
   each. One more multiple of R is allowed above it (and a further power of two if all values are
   below R), so that every value has two neighbours and errors can cancel.
 - The deviation can be accumulated for each worker separately (`groups`), as when every worker
-  reports its own keys: then the load of each worker, not only their sum, is preserved. One sum over all
-  workers, as in the paper's example, is what happens without it.
+  reports its own keys: then the load of each worker, not only their sum, is preserved. Without it
+  there is one sum over all workers, as in the paper's example.
 - Descending order is kept to 8 leading bits only: a counting sort in linear time. Sums do not care
   which of two values within half a percent of each other goes first.
 - Zero stays zero: an idle key differs from a light one.

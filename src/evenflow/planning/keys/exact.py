@@ -20,7 +20,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import KeyLoads, Verdict
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.arrays import Floats, Indices, Rng, Workers
 from evenflow.planning.keys.balance_goal import (
     BalanceGoal,
     balance_goal,
@@ -61,7 +61,7 @@ class SolverCase:
         return cls(keys, config, goal, plan, movable.astype(np.float64), moved / 1e4 or 1.0)
 
 
-def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def exact(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Return a plan that provably moves the least state, or a verdict with the remaining gap."""
     goal = balance_goal(keys, config)
     if current_owners_suffice(keys, config, goal):

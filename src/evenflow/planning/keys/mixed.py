@@ -22,36 +22,36 @@ Departures
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.arrays import Floats, Indices, Rng, Workers
 from evenflow.planning.keys.balance_goal import BalanceGoal, best_owners, plan_owners
 from evenflow.planning.keys.llfd import llfd_owners
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 
-def llfd(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def llfd(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Keep the table, move the heaviest keys first."""
     return plan_owners(
         keys, config, lambda goal: relieve_overload(keys, keys.owner, keys.cost, goal)
     )
 
 
-def mintable(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def mintable(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Empty the table, then move the heaviest keys: few entries, much state moved."""
     return plan_owners(keys, config, lambda goal: _mintable_owners(keys, goal))
 
 
-def minmig(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def minmig(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Keep the table, move the keys with most load per state: it grows without bound."""
     psi = migration_priority(keys.cost, keys.state, config.beta)
     return plan_owners(keys, config, lambda goal: relieve_overload(keys, keys.owner, psi, goal))
 
 
-def mixed(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def mixed(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Move the keys with most load per state, sending home as many entries as the bound needs."""
     return plan_owners(keys, config, lambda goal: mixed_owners(keys, config, goal))
 
 
-def mixedbf(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
+def mixedbf(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     """Try every number of entries to send home and keep the best plan."""
     psi = migration_priority(keys.cost, keys.state, config.beta)
 

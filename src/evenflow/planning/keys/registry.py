@@ -5,14 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.planning.keys.baselines import hash_only, simple
+from evenflow.planning.keys.baselines import hash_only, pkg, readj, simple
 from evenflow.planning.keys.compact import compact
 from evenflow.planning.keys.cover import cover
 from evenflow.planning.keys.exact import exact
 from evenflow.planning.keys.mixed import llfd, minmig, mintable, mixed, mixedbf
-from evenflow.planning.keys.pkg import pkg
 from evenflow.planning.keys.problem import KeyConfig, KeyPlanner
-from evenflow.planning.keys.readj import readj
 
 ALGORITHMS: Mapping[str, KeyPlanner] = {
     "hash": hash_only,

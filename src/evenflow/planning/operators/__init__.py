@@ -5,10 +5,10 @@
 """
 
 from evenflow.model.arrays import NOWHERE
-from evenflow.planning.operators.clustering import plan_clustered
-from evenflow.planning.operators.domains import (
+from evenflow.planning.operators.large_clusters import (
     disjoint_domains,
     overlapping_domains,
+    plan_clustered,
     plan_decentralised,
     plan_domains,
 )

@@ -7,7 +7,7 @@ probability exp(-loss / heat) when they do not, while the heat falls geometrical
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Hashes, Indices, Workers
+from evenflow.model.arrays import Floats, Hashes, Indices, Rng, Workers
 from evenflow.planning.operators.descent import (
     SourceReads,
     move_reads,
@@ -28,7 +28,7 @@ def anneal_placement(
     free: Indices,
     placement: Workers,
     shares: Floats,
-    rng: np.random.Generator,
+    rng: Rng,
     reads: SourceReads,
 ) -> None:
     """Anneal at temperatures that suit the operators; `placement` is changed in place.

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.arrays import Floats, Indices, Rng, Workers
 from evenflow.planning.operators.load_statistics import worker_series
 from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.variance import plan_static
@@ -23,7 +23,7 @@ OPTIMALITY_GAP = 1e-9  # of the objective: plans this close are equally good
 
 
 def least_variance_placement(
-    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+    snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng
 ) -> tuple[Workers, bool]:
     """Return the best plan found, and whether it is proved to be the optimum."""
     placement = plan_static(snapshot, OperatorConfig(capacity=config.capacity), rng)

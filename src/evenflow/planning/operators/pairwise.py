@@ -18,19 +18,21 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.operators.cor_bal import (
-    balance_by_preference,
-    balance_one_way,
-    balance_one_way_plain,
-)
-from evenflow.planning.operators.cor_re import redistribute, redistribute_plain
-from evenflow.planning.operators.cor_se import exchange, exchange_plain
 from evenflow.planning.operators.correlation_score import (
     TIE_TOLERANCE,
     centred_correlation,
     correlation_with,
     sum_by_worker,
     sum_of_squares,
+)
+from evenflow.planning.operators.pairwise_steps import (
+    balance_by_preference,
+    balance_one_way,
+    balance_one_way_plain,
+    exchange,
+    exchange_plain,
+    redistribute,
+    redistribute_plain,
 )
 from evenflow.planning.operators.worker_lists import (
     OperatorRows,
@@ -58,35 +60,21 @@ def apply_step(step: int, delta: float, rows: OperatorRows, side: Indices) -> No
         balance_by_preference(rows, side)
 
 
+@kernel
 def balance_round(
     step: int, epsilon: float, delta: float, rows: OperatorRows, placement: Workers, workers: int
 ) -> None:
     """Balance every pair that differs by more than epsilon; `placement` is changed in place."""
-    loads = np.bincount(placement, weights=rows.load, minlength=workers).astype(float)
-    order = np.argsort(-loads, kind="stable")
-    balance_pairs(step, epsilon, delta, rows, placement, loads, order)
-
-
-@kernel
-def balance_pairs(
-    step: int,
-    epsilon: float,
-    delta: float,
-    rows: OperatorRows,
-    placement: Workers,
-    loads: Floats,
-    order: Indices,
-) -> None:
-    """Balance the pairs of workers given in order of load; `placement` is changed in place."""
-    workers = len(loads)
-    lists = worker_lists(placement, workers)
+    lists, loads = worker_lists(placement, workers), np.zeros(workers)
+    for o in range(len(placement)):
+        loads[placement[o]] += rows.load[o]
+    order = np.argsort(-loads, kind="mergesort")
     for at in range(workers // 2):
         full, empty = order[at], order[workers - 1 - at]
-        if loads[full] - loads[empty] <= epsilon:
-            continue
-        operators, side = operators_of_pair(lists, full, empty)
-        apply_step(step, delta, gather_rows(rows, operators), side)
-        write_pair(lists, placement, (full, empty), operators, side)
+        if loads[full] - loads[empty] > epsilon:
+            operators, side = operators_of_pair(lists, full, empty)
+            apply_step(step, delta, gather_rows(rows, operators), side)
+            write_pair(lists, placement, (full, empty), operators, side)
 
 
 @kernel

@@ -13,7 +13,8 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries, Verdict
-from evenflow.model.arrays import Workers
+from evenflow.model.arrays import Rng, Workers
+from evenflow.planning.least_loaded import place_by_preference
 from evenflow.planning.operators.cor_glb import cor_glb
 from evenflow.planning.operators.exact import least_variance_placement
 from evenflow.planning.operators.load_statistics import centred
@@ -26,7 +27,6 @@ from evenflow.planning.operators.pairwise import (
     balance_round,
     correlation_round,
 )
-from evenflow.planning.operators.place_by_preference import place_by_preference
 from evenflow.planning.operators.problem import (
     OperatorConfig,
     OperatorPlan,
@@ -39,10 +39,7 @@ from evenflow.planning.operators.worker_lists import OperatorRows
 
 
 def plan_operators(
-    algorithm: str,
-    snapshot: OperatorSnapshot,
-    config: OperatorConfig,
-    rng: np.random.Generator,
+    algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng
 ) -> OperatorPlan:
     """Plan by name.
 
@@ -73,9 +70,7 @@ def _check_inputs(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
         raise InputError(f"traffic is given for {given} operators, the snapshot has {count}")
 
 
-def _plan_exact(
-    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
-) -> OperatorPlan:
+def _plan_exact(snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng) -> OperatorPlan:
     placement, proved = least_variance_placement(snapshot, config, rng)
     not_proved = Verdict(
         "optimum_not_proved",
@@ -87,7 +82,7 @@ def _plan_exact(
 
 
 def _scaled_rows(
-    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator | None = None
+    snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng | None = None
 ) -> OperatorRows:
     """Return loads in units of a worker's capacity; the preference is random with `rng`."""
     samples = snapshot.samples / config.capacity
@@ -97,7 +92,7 @@ def _scaled_rows(
 
 
 def _place_globally(
-    algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+    algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng
 ) -> Workers:
     placement, workers = snapshot.placement.copy(), snapshot.workers
     rows = _scaled_rows(snapshot, config, rng if algorithm == "rand-glb" else None)
@@ -110,7 +105,7 @@ def _place_globally(
 
 
 def _plan_globally(
-    algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
+    algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng
 ) -> OperatorPlan:
     placement = _place_globally(algorithm, snapshot, config, rng)
     return OperatorPlan(relabel_workers(snapshot, placement))
@@ -121,7 +116,7 @@ def _plan_pairwise(
     companion: str,
     snapshot: OperatorSnapshot,
     config: OperatorConfig,
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     improved: bool = False,
 ) -> OperatorPlan:

@@ -22,11 +22,11 @@ weighs herding (herding-small-queries) against correlation.
 
 import numpy as np
 
-from evenflow.model.arrays import NOWHERE, Bools, Floats, Indices, Workers
+from evenflow.model.arrays import NOWHERE, Bools, Floats, Indices, Rng, Workers
+from evenflow.planning.least_loaded import place_by_preference
 from evenflow.planning.operators.annealing import FEW_OPERATORS, anneal_placement
 from evenflow.planning.operators.descent import SourceReads, descend
 from evenflow.planning.operators.load_statistics import centred, worker_series
-from evenflow.planning.operators.place_by_preference import place_by_preference
 from evenflow.planning.operators.problem import (
     OperatorConfig,
     OperatorPlan,
@@ -53,18 +53,14 @@ def variance_objective(snapshot: OperatorSnapshot, placement: Workers) -> float:
     return float((totals**2).sum() - snapshot.load.sum() ** 2 / snapshot.workers)
 
 
-def variance(
-    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
-) -> OperatorPlan:
+def variance(snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng) -> OperatorPlan:
     """Plan statically if no movable operator runs yet, else dynamically from the running plan."""
     if not (snapshot.series.movable & ~snapshot.is_new).any():
         return OperatorPlan(plan_static(snapshot, config, rng))
     return OperatorPlan(plan_dynamic(snapshot, config))
 
 
-def plan_static(
-    snapshot: OperatorSnapshot, config: OperatorConfig, rng: np.random.Generator
-) -> Workers:
+def plan_static(snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng) -> Workers:
     """Place all movable operators, wherever they run now."""
     placement, workers = snapshot.placement.copy(), snapshot.workers
     vectors, movable = load_vectors(snapshot, config.capacity), snapshot.series.movable.copy()
@@ -85,7 +81,7 @@ def _anneal_and_descend(
     placement: Workers,
     workers: int,
     traffic: SourceTraffic | None,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> tuple[float, Workers]:
     """Return the objective and the placement that one annealing run, and descent, lead to."""
     reads = _source_reads(traffic, placement, workers)
@@ -107,9 +103,7 @@ def _total_objective(
     return float((worker_series(vectors, placement, workers) ** 2).sum()) + shipped
 
 
-def assign_to_groups(
-    snapshot: OperatorSnapshot, sizes: Indices, rng: np.random.Generator
-) -> Workers:
+def assign_to_groups(snapshot: OperatorSnapshot, sizes: Indices, rng: Rng) -> Workers:
     """Assign new operators to groups of workers, evenly by size and with low variance.
 
     The snapshot's workers are the groups; operators that run stay in theirs.

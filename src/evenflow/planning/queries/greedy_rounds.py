@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices
+from evenflow.model.arrays import Bools, Floats, Indices, Rng
 from evenflow.planning.queries.offline import (
     OfflineFill,
     assign_queries,
     finish_placement,
     fitting_count,
+    missing_sources,
     start_fill,
 )
 from evenflow.planning.queries.problem import Placement, PlacementProblem
@@ -31,12 +32,12 @@ from evenflow.planning.queries.query_types import readers_by_source
 from evenflow.planning.queries.source_hosts import is_hosted
 
 
-def ic(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
+def ic(problem: PlacementProblem, rng: Rng) -> Placement:
     """Place all queries by IC."""
     return _place_by_rounds(problem, whole_traffic=False)
 
 
-def mms(problem: PlacementProblem, rng: np.random.Generator) -> Placement:
+def mms(problem: PlacementProblem, rng: Rng) -> Placement:
     """Place all queries by MMS."""
     return _place_by_rounds(problem, whole_traffic=True)
 
@@ -138,11 +139,7 @@ def _fill_by_rounds(fill: OfflineFill, index: GroupIndex, whole_traffic: bool) -
             choice[best] = item
             stale[best] = False
             continue
-        new = [
-            int(groups.sources[at])
-            for at in range(groups.source_starts[item], groups.source_starts[item + 1])
-            if not is_hosted(fill.hosts, groups.sources[at], best)
-        ]
+        new = missing_sources(fill.hosts, groups, item, best)
         assign_queries(fill, item, best, fitting_count(fill, item, best))
         for received in new:
             _add_received_source(fill, index, shared[best], single[best], received, best)
@@ -238,13 +235,6 @@ def _add_received_source(
 
 
 @kernel
-def _min_entry(
-    one: tuple[float, int, int], other: tuple[float, int, int]
-) -> tuple[float, int, int]:
-    return one if one < other else other
-
-
-@kernel
 def _cheapest_group(
     fill: OfflineFill,
     index: GroupIndex,
@@ -263,9 +253,11 @@ def _cheapest_group(
         _, _, _, at, source = heapq.heappop(single)
         _push_single(fill, index, single, source, at, worker)
     if len(single) > 0:
-        best = _min_entry(best, (single[0][0], single[0][1], single[0][2]))
+        entry = (single[0][0], single[0][1], single[0][2])
+        best = entry if entry < best else best
     at = _first_fitting_overall(fill, index, worker)
     if at < len(index.order):
         item = index.order[at]
-        best = _min_entry(best, (fill.group_traffic[item], -groups.size[item], item))
+        entry = (fill.group_traffic[item], -groups.size[item], item)
+        best = entry if entry < best else best
     return best[0], best[2]

@@ -26,18 +26,19 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import NOWHERE, Bools, Indices
-from evenflow.planning.queries.online import OnlinePlacer, start_online
-from evenflow.planning.queries.placement_state import (
+from evenflow.model.arrays import NOWHERE, Bools, Indices, Rng
+from evenflow.planning.queries.online import (
     ACTIVE_WORKERS,
     TOTAL_LOAD,
     TOTAL_QUERIES,
+    OnlinePlacer,
     PlacementState,
     bound_after_arrival,
     least_loaded,
     place_arrival,
     place_query,
     remove_query,
+    start_online,
 )
 from evenflow.planning.queries.problem import PlacementProblem
 from evenflow.planning.queries.query_types import readers_by_source
@@ -58,7 +59,7 @@ class ReplacementState(NamedTuple):
     budget: Indices
 
 
-def herd(problem: PlacementProblem, rng: np.random.Generator, max_moves: int = 0) -> OnlinePlacer:
+def herd(problem: PlacementProblem, rng: Rng, max_moves: int = 0) -> OnlinePlacer:
     """Start placing by herd, with at most `max_moves` moves of running queries."""
     movers = _replacement_state(problem, max_moves)
     rule = start_online(problem, _process_events, movers)

@@ -14,18 +14,14 @@ moves (what migration nets are to hypergraph partitioners).
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import NOWHERE, Indices
+from evenflow.model.arrays import NOWHERE, Indices, Rng
 from evenflow.planning.queries.search_state import SearchState, place_group, remove_group
 from evenflow.planning.queries.source_hosts import entry_of
 
-PLATEAU_PROBABILITY = 0.3
-"""How often a move that changes nothing is made."""
-CLOSE_PROBABILITY = 0.5
-"""How often a bundle is closed."""
-GAIN_TOLERANCE = 1e-12
-"""Up to which a gain is rounding."""
-MAX_RARE_READERS = 8
-"""Bundles are closed over sources that at most this many groups on a worker read."""
+PLATEAU_PROBABILITY = 0.3  # how often a move that changes nothing is made
+CLOSE_PROBABILITY = 0.5  # how often a bundle is closed
+GAIN_TOLERANCE = 1e-12  # up to which a gain is rounding
+MAX_RARE_READERS = 8  # bundles are closed over sources with at most this many readers on a worker
 
 
 @kernel
@@ -172,12 +168,7 @@ def _emptiest_worker(search: SearchState) -> int:
 
 @kernel
 def _is_accepted(
-    search: SearchState,
-    gain: float,
-    target: int,
-    weight: float,
-    heat: float,
-    rng: np.random.Generator,
+    search: SearchState, gain: float, target: int, weight: float, heat: float, rng: Rng
 ) -> bool:
     """Decide on a move: yes if it gains, else if it eases a crowded worker, else by chance."""
     if gain > GAIN_TOLERANCE:
@@ -193,12 +184,7 @@ def _is_accepted(
 
 @kernel
 def search_pass(
-    search: SearchState,
-    order: Indices,
-    price: float,
-    budget: int,
-    heat: float,
-    rng: np.random.Generator,
+    search: SearchState, order: Indices, price: float, budget: int, heat: float, rng: Rng
 ) -> float:
     """Try to move every group and one bundle of every source once; return the gain.
 
@@ -233,7 +219,7 @@ def search_pass(
     return gained
 
 
-def pass_order(search: SearchState, rng: np.random.Generator) -> Indices:
+def pass_order(search: SearchState, rng: Rng) -> Indices:
     """Return all groups in random order, then all sources in random order."""
     groups = rng.permutation(len(search.groups.size))
     return np.concatenate((groups, -rng.permutation(len(search.rates)) - 1)).astype(np.int64)

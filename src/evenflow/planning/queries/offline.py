@@ -1,17 +1,36 @@
-"""What the offline algorithms share: groups of equal queries fill into workers with room.
+"""Offline placement by groups of equal queries, with MQP and the single-source algorithm.
 
-The paper assigns "as many queries of a type as fit". Queries of one type need not weigh the same,
-so the unit here is a group: same sources and same load. With unit loads groups are query types.
+The paper (herding-small-queries, section 4) assigns "as many queries of a type as fit". Queries of
+one type need not weigh the same, so the unit here is a group: same sources and same load. With unit
+loads groups are query types.
+
+MQP, minimum query type packing (4.1.1): workers are filled one after another. Each takes the
+largest remaining groups of equal queries until it has theta load; what exceeds its capacity goes
+back to the pool.
+
+Single-source (4.2, figure 2): the source of the largest rate that still has unplaced queries goes
+to the worker with the most free capacity, as many queries as fit, and so on. Theorem 3: at most
+1 + k/m times the optimum for equal rates of m sources on k workers, at most twice for any rates.
+
+Departures
+    Equation 3's theta is negative for nu > 1/(k-1). Appendix B's proof uses what must be taken now
+    because the later workers cannot hold it, theta_j = remaining - capacity of the workers after j,
+    and so does this. Early workers may stay empty, the others are filled to capacity.
+    Lemma 3 does not hold when types overlap, so theorem 2's ratio is not claimed.
+    Theorem 3's proof first gives full workers to sources that can fill one, "which is optimal";
+    figure 2 leaves that out. It is done here, roomiest workers first: the ratio rests on it.
 """
 
+import heapq
 from typing import NamedTuple
 
 import numpy as np
 
+from evenflow.errors import InputError
 from evenflow.jit import kernel
 from evenflow.model import Verdict
-from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
-from evenflow.planning.queries.problem import Placement, PlacementProblem, loads_by_worker
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Rng, Workers
+from evenflow.planning.queries.problem import ROUNDING, Placement, PlacementProblem, loads_by_worker
 from evenflow.planning.queries.query_types import QueryGroups, group_queries
 from evenflow.planning.queries.source_hosts import (
     SourceHosts,
@@ -93,6 +112,16 @@ def _add_pinned_hosts(fill: OfflineFill, fixed: QueryGroups) -> None:
 
 
 @kernel
+def missing_sources(hosts: SourceHosts, groups: QueryGroups, item: int, worker: int) -> list[int]:
+    """Return the sources of a group that do not flow to the worker yet."""
+    return [
+        int(groups.sources[at])
+        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+        if not is_hosted(hosts, groups.sources[at], worker)
+    ]
+
+
+@kernel
 def fitting_count(fill: OfflineFill, item: int, worker: int) -> int:
     """Return how many of the group's unplaced queries the worker can take."""
     load = fill.groups.load[item]
@@ -105,11 +134,9 @@ def fitting_count(fill: OfflineFill, item: int, worker: int) -> int:
 def assign_queries(fill: OfflineFill, item: int, worker: int, count: int) -> None:
     """Place that many queries of the group on the worker, first come first."""
     groups = fill.groups
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
-        source = groups.sources[at]
-        if not is_hosted(fill.hosts, source, worker):
-            add_host(fill.hosts, source, worker, 1)
-            fill.traffic[worker] += fill.rates[source]
+    for source in missing_sources(fill.hosts, groups, item, worker):
+        add_host(fill.hosts, source, worker, 1)
+        fill.traffic[worker] += fill.rates[source]
     done = groups.member_starts[item] + groups.size[item] - fill.unplaced[item]
     for at in range(done, done + count):
         fill.worker_of_query[groups.members[at]] = worker
@@ -144,3 +171,72 @@ def _no_room_verdict(unplaced: Indices, loads: Floats) -> Verdict:
         f"{len(unplaced)} queries fitted on no worker within the slack and went to the least "
         f"loaded; the heaviest has a load of {loads[heaviest]:.6g}: raise the slack, or split it",
     )
+
+
+def mqp(problem: PlacementProblem, rng: Rng) -> Placement:
+    """Place all queries by MQP."""
+    fill = start_fill(problem)
+    _fill_mqp(fill)
+    return finish_placement(fill, problem)
+
+
+@kernel
+def _fill_mqp(fill: OfflineFill) -> None:
+    groups, workers = fill.groups, len(fill.free_capacity)
+    heap = [(-groups.load[item] * groups.size[item], item) for item in range(len(groups.size))]
+    heapq.heapify(heap)
+    remaining = (groups.load * groups.size).sum()
+    later = fill.free_capacity.sum()
+    for worker in range(workers):
+        later -= fill.free_capacity[worker]
+        theta = remaining - later
+        passed = [(0.0, 0) for _ in range(0)]
+        while theta > ROUNDING * remaining and len(heap) > 0:
+            mass, item = heapq.heappop(heap)
+            count = fitting_count(fill, item, worker)
+            if count > 0:
+                assign_queries(fill, item, worker, count)
+                theta -= count * groups.load[item]
+                remaining -= count * groups.load[item]
+                mass = -groups.load[item] * fill.unplaced[item]
+            if fill.unplaced[item] > 0:
+                passed.append((mass, item))
+        for entry in passed:
+            heapq.heappush(heap, entry)
+
+
+def single_source(problem: PlacementProblem, rng: Rng) -> Placement:
+    """Place queries of one source each."""
+    sizes = np.diff(problem.subscriptions.starts)
+    if len(sizes) and sizes.max() > 1:
+        raise InputError(
+            f"single-source places queries of one source each, query {int(sizes.argmax())} has "
+            f"{int(sizes.max())}; use another algorithm"
+        )
+    fill = start_fill(problem)
+    order = np.lexsort((-fill.groups.load, -fill.group_traffic))
+    _fill_single_source(fill, order)
+    return finish_placement(fill, problem)
+
+
+@kernel
+def _fill_single_source(fill: OfflineFill, order: Indices) -> None:
+    groups = fill.groups
+    free = [(-fill.free_capacity[worker], worker) for worker in range(len(fill.free_capacity))]
+    heapq.heapify(free)
+    for item in order:
+        while len(free) > 0 and fill.unplaced[item] > fitting_count(fill, item, free[0][1]) > 0:
+            _, worker = heapq.heappop(free)
+            assign_queries(fill, item, worker, fitting_count(fill, item, worker))
+            heapq.heappush(free, (-fill.free_capacity[worker], worker))
+            if fill.free_capacity[worker] >= groups.load[item]:
+                break
+    for item in order:
+        while fill.unplaced[item] > 0 and len(free) > 0:
+            worker = free[0][1]
+            count = fitting_count(fill, item, worker)
+            if count == 0:
+                break
+            heapq.heappop(free)
+            assign_queries(fill, item, worker, count)
+            heapq.heappush(free, (-fill.free_capacity[worker], worker))

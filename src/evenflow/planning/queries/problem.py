@@ -9,8 +9,7 @@ from evenflow.model import Verdict
 from evenflow.model.arrays import NOWHERE, Floats, Workers, frozen
 from evenflow.model.subscriptions import Subscriptions
 
-ROUNDING = 1e-9
-"""Loads are compared with bounds up to this relative error, so that 1.05 * 100 holds 105."""
+ROUNDING = 1e-9  # relative tolerance of load bounds, so that 1.05 * 100 holds 105
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,17 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Rng, Workers
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries.greedy_rounds import ic
-from evenflow.planning.queries.leastcost import choose_leastcost
-from evenflow.planning.queries.online import OnlinePlacer, start_online
-from evenflow.planning.queries.placement_state import (
+from evenflow.planning.queries.least_rules import choose_leastcost
+from evenflow.planning.queries.online import (
+    OnlinePlacer,
     PlacementState,
     bound_after_arrival,
     fits,
     place_arrival,
     remove_query,
+    start_online,
 )
 from evenflow.planning.queries.problem import Fleet, PlacementProblem
 from evenflow.planning.queries.query_types import query_types
@@ -41,16 +42,14 @@ class Reservations(NamedTuple):
 
 
 def reserve(
-    problem: PlacementProblem, rng: np.random.Generator, history: Subscriptions | None = None
+    problem: PlacementProblem, rng: Rng, history: Subscriptions | None = None
 ) -> OnlinePlacer:
     """Start placing by reservations for the types of `history`, or of the queries themselves."""
     reserved = plan_reservations(problem, history or problem.subscriptions, rng)
     return start_online(problem, _process_events, reserved, rng)
 
 
-def plan_reservations(
-    problem: PlacementProblem, history: Subscriptions, rng: np.random.Generator
-) -> Reservations:
+def plan_reservations(problem: PlacementProblem, history: Subscriptions, rng: Rng) -> Reservations:
     """Plan offline for the popularity of types in `history`."""
     known = len(history)
     together = Subscriptions(
@@ -71,11 +70,7 @@ def plan_reservations(
 
 @kernel
 def choose_reserve(
-    state: PlacementState,
-    reserved: Reservations,
-    query: int,
-    bound: float,
-    rng: np.random.Generator,
+    state: PlacementState, reserved: Reservations, query: int, bound: float, rng: Rng
 ) -> int:
     """Draw one of the reserved workers that have room, by weight; else use LeastCost."""
     load, query_type = state.query_load[query], reserved.type_of_query[query]
@@ -96,11 +91,7 @@ def choose_reserve(
 
 @kernel
 def _process_events(
-    state: PlacementState,
-    events: Indices,
-    over: Indices,
-    reserved: Reservations,
-    rng: np.random.Generator,
+    state: PlacementState, events: Indices, over: Indices, reserved: Reservations, rng: Rng
 ) -> None:
     for event in events:
         if event < 0:

@@ -22,8 +22,7 @@ from evenflow.planning.queries.source_hosts import (
     remove_host,
 )
 
-MAX_BUNDLE_SUBSCRIPTIONS = 120
-"""Subscriptions of all groups that move together, at most: a bundle costs time by them."""
+MAX_BUNDLE_SUBSCRIPTIONS = 120  # of all groups that move together: a bundle costs time by them
 MAX_GROUP_SHARE = 0.1
 
 

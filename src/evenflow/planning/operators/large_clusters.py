@@ -1,27 +1,29 @@
-"""Planning by domains, and without a coordinator (borealis-load-distribution, section 4.3).
+"""Planning of large clusters in parts (borealis-load-distribution, section 4.3).
 
-Large clusters are planned in parts. *Disjoint* domains share no worker; *overlapping* ones do, so
-that load can travel further over several rounds. A *decentralised* run has no
-coordinator at all: each worker knows the workers of its own domain only, finds its partner among
-them as section 3.3 pairs workers, and exchanges operators with it.
+*Domains* are sets of workers planned one after the other, each from its own workers and operators
+alone. Disjoint domains share no worker; overlapping ones do, so that load can travel further over
+several rounds. A *decentralised* run has no coordinator: each worker knows the workers of its own
+domain only, finds its partner among them as section 3.3 pairs workers, and exchanges operators with
+it.
 
-A domain is planned from its own workers and operators alone; nothing outside is read.
+*Super-operators*: the time of the planners grows with the square of the operators on a worker, and
+many operators on a worker are mostly light ones that need no decision each. So light movable
+operators of one worker are bundled until a bundle carries at least a given load. Neighbours in the
+list are bundled first: they are usually neighbours in the network too, so the stream between them
+stays local.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, require_non_negative
 from evenflow.model import LoadSeries
-from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
-from evenflow.planning.operators.load_statistics import (
-    correlations,
-    divergent_level,
-    worker_series,
-)
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Rng, Workers
+from evenflow.planning.operators.load_statistics import correlations, divergent_level, worker_series
 from evenflow.planning.operators.pairwise import pair_by_load
-from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators.problem import OperatorConfig, OperatorPlan, OperatorSnapshot
 from evenflow.planning.operators.registry import plan_operators
 from evenflow.planning.operators.variance import assign_to_groups
 
@@ -76,7 +78,7 @@ def plan_domains(
     algorithm: str,
     snapshot: OperatorSnapshot,
     config: OperatorConfig,
-    rng: np.random.Generator,
+    rng: Rng,
     domains: Sequence[Indices],
 ) -> Workers:
     """Plan one domain after the other; overlapping ones see what earlier ones decided.
@@ -97,7 +99,7 @@ def plan_domains(
 
 
 def _assign_new_to_domains(
-    snapshot: OperatorSnapshot, domains: Sequence[Indices], rng: np.random.Generator
+    snapshot: OperatorSnapshot, domains: Sequence[Indices], rng: Rng
 ) -> Workers:
     """Return a placement in which new operators have the first worker of their domain."""
     placement = snapshot.placement.copy()
@@ -117,7 +119,7 @@ def plan_decentralised(
     algorithm: str,
     snapshot: OperatorSnapshot,
     config: OperatorConfig,
-    rng: np.random.Generator,
+    rng: Rng,
     size: int,
     rounds: int = 1,
 ) -> Workers:
@@ -157,3 +159,63 @@ def _partners(
     if divergent_level(series)[0] > config.capacity and part.workers > 1:
         partners.append(1 + int(np.argmin(correlations(series)[0, 1:])))
     return [int(domain[at]) for at in partners]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorClusters:
+    """The snapshot of super-operators, and which one each operator belongs to."""
+
+    snapshot: OperatorSnapshot
+    cluster_of: Indices
+
+    def expand_placement(self, placement: Workers) -> Workers:
+        """Return the placement of operators from that of super-operators."""
+        return placement[self.cluster_of]
+
+
+def cluster_operators(snapshot: OperatorSnapshot, least_load: float) -> OperatorClusters:
+    """Bundle operators lighter than `least_load`, each bundle on one worker.
+
+    >>> series = LoadSeries(("a", "b", "c"), [[0.1], [0.5], [0.2]], [True, True, True])
+    >>> clusters = cluster_operators(OperatorSnapshot(series, 2, [0, 0, 0]), least_load=0.3)
+    >>> clusters.snapshot.series.operators, clusters.cluster_of.tolist()
+    (('a+1', 'b'), [0, 1, 0])
+    """
+    require_non_negative("least_load", least_load)
+    load, movable = snapshot.load, snapshot.series.movable
+    leader = np.arange(len(load))
+    light = np.flatnonzero(movable & (load < least_load))
+    for worker in np.unique(snapshot.placement[light]).tolist():
+        operators = light[snapshot.placement[light] == worker]
+        sums = np.cumsum(load[operators])
+        start = 0
+        while start < len(operators):
+            carried = sums[start - 1] if start else 0.0
+            end = int(np.searchsorted(sums, carried + least_load)) + 1
+            if end > len(operators) and start:  # the rest is too light for its own bundle
+                leader[operators[start:]] = leader[operators[start - 1]]
+            else:
+                leader[operators[start:end]] = operators[start]
+            start = end
+    leaders, member_of = np.unique(leader, return_inverse=True)
+    samples = worker_series(snapshot.samples, member_of.astype(np.int64), len(leaders))
+    others = np.bincount(member_of) - 1
+    names = tuple(
+        snapshot.series.operators[o] + (f"+{more}" if more else "")
+        for o, more in zip(leaders.tolist(), others.tolist(), strict=True)
+    )
+    bundled = LoadSeries(names, samples, movable[leaders])
+    return OperatorClusters(
+        OperatorSnapshot(bundled, snapshot.workers, snapshot.placement[leaders]), member_of
+    )
+
+
+def plan_clustered(
+    algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng, least_load: float
+) -> OperatorPlan:
+    """Plan super-operators and expand the plan; verdicts name super-operators."""
+    clusters = cluster_operators(snapshot, least_load)
+    if config.traffic is not None:
+        config = replace(config, traffic=config.traffic.merge_operators(clusters.cluster_of))
+    planned = plan_operators(algorithm, clusters.snapshot, config, rng)
+    return OperatorPlan(clusters.expand_placement(planned.placement), planned.verdicts)
