@@ -33,8 +33,8 @@ from evenflow.planning.queries.online import (
     TOTAL_QUERIES,
     OnlinePlacer,
     PlacementState,
+    best_touched,
     bound_after_arrival,
-    least_loaded,
     place_arrival,
     place_query,
     remove_query,
@@ -102,17 +102,7 @@ def choose_herd(state: PlacementState, query: int, bound: float) -> int:
             state.saved_traffic[worker] += weight + stick * (count / (count + COPY_HALF_COUNT))
     spread = state.limits[ACTIVE_WORKERS] / (state.totals[TOTAL_QUERIES] + 1)
     room_price = least / (state.totals[TOTAL_LOAD] * (1 + spread) + load)
-    best, most, lowest = NOWHERE, -np.inf, np.inf
-    for at in range(seen):
-        worker = state.touched_workers[at]
-        relative = state.relative_load[worker]
-        score = state.saved_traffic[worker] - room_price * relative
-        state.saved_traffic[worker] = 0.0
-        if score < most or relative + load * state.inverse_share[worker] > bound:
-            continue
-        if score > most or relative < lowest or (relative == lowest and worker < best):
-            best, most, lowest = worker, score, relative
-    return best if best != NOWHERE else least_loaded(state, load, bound)
+    return best_touched(state, load, bound, seen, room_price)
 
 
 @kernel

@@ -25,9 +25,9 @@ from evenflow.model.arrays import NOWHERE, Indices, Rng
 from evenflow.planning.queries.online import (
     OnlinePlacer,
     PlacementState,
+    best_touched,
     bound_after_arrival,
     fits,
-    least_loaded,
     place_arrival,
     remove_query,
     start_online,
@@ -51,7 +51,6 @@ def leastcost(problem: PlacementProblem, rng: Rng) -> OnlinePlacer:
 @kernel
 def choose_leastcost(state: PlacementState, query: int, bound: float) -> int:
     """Return the worker that needs the least additional traffic within the bound, or -1."""
-    load = state.query_load[query]
     hosts = state.hosts
     seen = 0
     for at in range(state.starts[query], state.starts[query + 1]):
@@ -63,17 +62,7 @@ def choose_leastcost(state: PlacementState, query: int, bound: float) -> int:
                 state.touched_workers[seen] = worker
                 seen += 1
             state.saved_traffic[worker] += state.rates[source]
-    best, most, lowest = NOWHERE, 0.0, np.inf
-    for at in range(seen):
-        worker = state.touched_workers[at]
-        saved = state.saved_traffic[worker]
-        state.saved_traffic[worker] = 0.0
-        relative = state.relative_load[worker]
-        if saved < most or relative + load * state.inverse_share[worker] > bound:
-            continue
-        if saved > most or relative < lowest or (relative == lowest and worker < best):
-            best, most, lowest = worker, saved, relative
-    return best if best != NOWHERE else least_loaded(state, load, bound)
+    return best_touched(state, state.query_load[query], bound, seen, 0.0)
 
 
 @kernel

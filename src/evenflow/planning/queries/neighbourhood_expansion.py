@@ -52,13 +52,13 @@ def _grow_worker(
 ) -> float:
     """Grow one worker up to its goal; return the load it took."""
     taken = 0.0
-    border = [(0, 0) for _ in range(0)]
+    frontier = [(0, 0) for _ in range(0)]
     for source in range(len(search.rates)):
         if open_groups[source] > 0 and is_hosted(search.hosts, source, worker):
-            heapq.heappush(border, (open_groups[source], source))
+            heapq.heappush(frontier, (open_groups[source], source))
     full = False
     while not full and search.worker_load[worker] < goal:
-        source = _pop_rarest_source(border, open_groups)
+        source = _pop_rarest_source(frontier, open_groups)
         if source < 0:
             source = _pop_rarest_source(seeds, open_groups)
             if source < 0:
@@ -71,7 +71,7 @@ def _grow_worker(
             if search.worker_load[worker] + search.group_load[item] > goal:
                 full = True
                 continue
-            taken += _place_with_free_groups(search, item, worker, goal, open_groups, border)
+            taken += _place_with_free_groups(search, item, worker, goal, open_groups, frontier)
     return taken
 
 
@@ -94,7 +94,7 @@ def _place_with_free_groups(
     worker: int,
     goal: float,
     open_groups: Indices,
-    border: list[tuple[int, int]],
+    frontier: list[tuple[int, int]],
 ) -> float:
     """Place a group, and then every group that has come to cost nothing; return their load."""
     groups = search.groups
@@ -111,7 +111,7 @@ def _place_with_free_groups(
             if free:
                 taken += _place_open_group(search, other, worker, open_groups)
         if open_groups[source] > 0:
-            heapq.heappush(border, (open_groups[source], source))
+            heapq.heappush(frontier, (open_groups[source], source))
     return taken
 
 

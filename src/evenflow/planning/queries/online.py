@@ -161,6 +161,28 @@ def least_loaded(state: PlacementState, load: float, bound: float) -> int:
 
 
 @kernel
+def best_touched(
+    state: PlacementState, load: float, bound: float, count: int, room_price: float
+) -> int:
+    """Return the best of the first `count` touched workers, if none fits the least loaded, or -1.
+
+    The best saves most traffic less the price of its relative load, then has the least load, then
+    the lowest index. The scratch arrays are cleared.
+    """
+    best, most, lowest = NOWHERE, -np.inf, np.inf
+    for at in range(count):
+        worker = state.touched_workers[at]
+        relative = state.relative_load[worker]
+        score = state.saved_traffic[worker] - room_price * relative
+        state.saved_traffic[worker] = 0.0
+        if score < most or relative + load * state.inverse_share[worker] > bound:
+            continue
+        if score > most or relative < lowest or (relative == lowest and worker < best):
+            best, most, lowest = worker, score, relative
+    return best if best != NOWHERE else least_loaded(state, load, bound)
+
+
+@kernel
 def place_arrival(state: PlacementState, query: int, worker: int, over: Indices) -> None:
     """Place an arriving query on the chosen worker; if none fits, on the least loaded.
 

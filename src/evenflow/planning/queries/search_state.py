@@ -156,14 +156,10 @@ def place_remaining_groups(search: SearchState) -> None:
                 roomiest = worker
             if search.worker_load[worker] + search.group_load[item] > search.capacity[worker]:
                 continue
-            if (
-                best == NOWHERE
-                or search.saved_traffic[worker] > search.saved_traffic[best]
-                or (
-                    search.saved_traffic[worker] == search.saved_traffic[best]
-                    and _is_fuller(search, best, worker)
-                )
-            ):
+            gain = np.inf
+            if best != NOWHERE:
+                gain = search.saved_traffic[worker] - search.saved_traffic[best]
+            if gain > 0 or (gain == 0 and _is_fuller(search, best, worker)):
                 best = worker
         search.saved_traffic[:] = 0.0
         place_group(search, item, best if best != NOWHERE else roomiest)
