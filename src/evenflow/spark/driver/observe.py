@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot, Transfer
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
-from evenflow.spark.driver.commit import is_promotable
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.cost_model import CostModel
 from evenflow.spark.protocol.registry import Hosted
@@ -66,7 +65,7 @@ def observe(done: CompletedBatch, memory: ObserverState) -> tuple[Snapshot, Obse
             state[at],
             found,
             query.pin is not None,
-            query.name in done.next_plan.placement and is_promotable(query),
+            query.name in done.next_plan.placement and query.promotable,
             query.publish,
         )
     remembered = ObserverState(
@@ -185,9 +184,9 @@ def _snapshot(done: CompletedBatch, queries: Mapping[str, QueryLoad]) -> Snapsho
     seconds, handed = np.zeros(done.plan.workers), []
     for report in done.reports:
         handed += [
-            Transfer(names[uid], report.worker, slot, state.length)
-            for uid, slot, state in report.handoffs
-            if uid in names
+            Transfer(names[handoff.uid], report.worker, handoff.worker, handoff.state.length)
+            for handoff in report.handoffs
+            if handoff.uid in names
         ]
         seconds[report.worker] = report.cpu_seconds
         for stream, size in report.shipped_bytes.items():

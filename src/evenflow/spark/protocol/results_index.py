@@ -98,7 +98,7 @@ class ResultsIndex:
     def _merge_block(self, block: IndexSpan, spans: list[IndexSpan]) -> None:
         merged = _empty_index()
         for span in spans:
-            for kind, names in self.store.read_record(span.file).items():
+            for kind, names in self.store.read_record(span.file, IndexRecord).items():
                 for name, parts in names.items():
                     merged[kind].setdefault(name, []).extend(parts)
         self.store.write_record(block.file, merged)
@@ -117,7 +117,7 @@ class ResultsIndex:
     def _read_indexes(self, first: int, end: int) -> list[IndexRecord]:
         spans = [s for s in self.spans() if s.last >= first and s.first < end]
         try:
-            return [self.store.read_record(span.file) for span in spans]
+            return [self.store.read_record(span.file, IndexRecord) for span in spans]
         except FileNotFoundError:  # merged meanwhile
             return self._read_indexes(first, end)
 

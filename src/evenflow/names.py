@@ -1,0 +1,20 @@
+"""Names of queries, streams and sinks: which are valid, and how messages list them."""
+
+from collections.abc import Iterable
+
+MAX_NAMES_IN_MESSAGE = 20
+
+
+def join_names(names: Iterable[str]) -> str:
+    """List names for a message, sorted and cut off after 20.
+
+    >>> join_names(["b", "a"]), join_names([])
+    ('a, b', 'none')
+    >>> join_names(map(str, range(100, 200)))[-22:]
+    '118, 119 and 80 others'
+    """
+    listed = sorted(names)
+    if len(listed) > MAX_NAMES_IN_MESSAGE:
+        shown = ", ".join(listed[:MAX_NAMES_IN_MESSAGE])
+        return f"{shown} and {len(listed) - MAX_NAMES_IN_MESSAGE:,} others"
+    return ", ".join(listed) or "none"
