@@ -37,8 +37,8 @@ class RunOptions:
 
 def run_spec(checked: CheckedSpec, wishes: RunOptions) -> dict[str, Any]:
     """Run it on a Spark of its own, and return what came of it."""
-    from evenflow.spark.from_spec import spark_options
     from evenflow.spark.session import open_session
+    from evenflow.spec.files import spark_options
 
     spec = checked.spec
     if wishes.fresh:

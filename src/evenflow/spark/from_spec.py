@@ -1,6 +1,5 @@
 """Build a flow from a checked spec: DataFrames of sources and tables, then queries in order."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -80,9 +80,7 @@ def operator(
     """Host a Python class over Arrow tables, for what SQL cannot express."""
     inputs = (streams,) if isinstance(streams, str) else tuple(streams)
     path = operator_path(operator)
-    return self._submit(
-        Submission("operator", name, path, key_spec(key), publish, worker, inputs)
-    )
+    return self._submit(Submission("operator", name, path, key_spec(key), publish, worker, inputs))
 
 
 def subscribe(self: QueryMethods, name: str, rows: Any) -> None:

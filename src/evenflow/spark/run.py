@@ -112,7 +112,9 @@ class Run(RunView, query_api.QueryMethods):
         replayed with more columns.
         """
         columns_read = registry.queries[name].columns_read
-        needed = {stream: columns_read[stream] for stream in columns_read if stream in self._sources}
+        needed = {
+            stream: columns_read[stream] for stream in columns_read if stream in self._sources
+        }
         if covers_columns(self._source_columns, needed) or not self.is_active:
             return
         if self._query is not None:

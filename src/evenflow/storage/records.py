@@ -15,8 +15,8 @@ Value = TypeVar("Value")
 
 
 def encode(value: object) -> bytes:
-    """Return a dataclass, a container of them or a plain JSON value as JSON, keys sorted."""
-    return msgspec.json.encode(value, enc_hook=_encode_array, order="sorted")
+    """Return a dataclass, a container of them or a plain JSON value as JSON."""
+    return msgspec.json.encode(value, enc_hook=_encode_array)
 
 
 def decode(data: bytes, kind: type[Value]) -> Value:

@@ -64,9 +64,7 @@ def describe_pins(batch: CompletedBatch) -> str:
     return f"pins {listed}" if pins else ""
 
 
-def with_verdicts(
-    decision: Decision, code: VerdictCode, subject: str, *messages: str
-) -> Decision:
+def with_verdicts(decision: Decision, code: VerdictCode, subject: str, *messages: str) -> Decision:
     """Return the decision with one more verdict per message."""
     verdicts = tuple(Verdict(code, subject, message) for message in messages)
     return replace(decision, verdicts=(*decision.verdicts, *verdicts))

@@ -113,9 +113,7 @@ class Balancer:
             return decision
         if isinstance(repair, BaseException):  # it would only have saved traffic
             cause = f"{type(repair).__name__}: {repair}"
-            return with_verdicts(
-                decision, VerdictCode.PLANNER_FAILED, self.config.repair, cause
-            )
+            return with_verdicts(decision, VerdictCode.PLANNER_FAILED, self.config.repair, cause)
         return with_repair_result(decision, decide_traffic_repair(repair, *history, self.config))
 
     def explain(self, plan: Plan, message: str) -> Decision:
@@ -124,9 +122,7 @@ class Balancer:
 
     def record(self, decision: Decision, batch: CompletedBatch) -> None:
         """Record a batch, the decision after it, and outcomes that can be measured by now."""
-        decision = _with_arrivals(
-            decision, arrived_queries(self._last_known_plan, batch.next_plan)
-        )
+        decision = _with_arrivals(decision, arrived_queries(self._last_known_plan, batch.next_plan))
         if decision.plan is not None:
             self._awaiting_outcome.append(decision)
         self.decisions.append(decision)

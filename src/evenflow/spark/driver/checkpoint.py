@@ -45,7 +45,7 @@ class Checkpoint:
             first = Entry(batch=0, registry_version=registry.version, plan_number=0)
             self.ledger.write(first)
             self.store.write_record("meta", {**meta, "identity": uuid.uuid4().hex})
-        written = self.store.read_record("meta", Any)
+        written = self.store.read_record("meta", dict[str, Any])
         check_compatible(written, meta, self.store.uri)
         if not is_new:
             _check_spark_offsets(self.ledger)

@@ -169,7 +169,7 @@ class CommandLog:
         for number in numbers:
             if number >= head.commands_applied:
                 try:
-                    self._pending = self._pending_or_current().apply(_read_command(store, number))
+                    self._pending = self._pending_or_current().apply(read_command(store, number))
                 except InputError as error:
                     self.refused.append(str(error))
         if self._pending is not None:
@@ -179,7 +179,7 @@ class CommandLog:
         """Accept a command for the next commit, or refuse it; return the registry it leads to."""
         with self.lock:
             pending = self._pending_after(command)
-            _write_command(self._checkpoint.store, self._next_number, command)
+            write_command(self._checkpoint.store, self._next_number, command)
             self._next_number += 1
             self._pending, self._previewed = pending, None
         fault_point("driver.command")
@@ -276,12 +276,14 @@ def delete_applied_commands(store: FileStore, head: Entry) -> None:
     store.delete(f"{COMMAND_FOLDER}/{name}" for name in applied)
 
 
-def _write_command(store: FileStore, number: int, command: Command) -> None:
+def write_command(store: FileStore, number: int, command: Command) -> None:
+    """Write a command as a file."""
     kind = next(name for name, type_ in _COMMAND_TYPES.items() if isinstance(command, type_))
     body = {"kind": kind, "command": records.encode(command).decode()}
     store.write_record(f"{COMMAND_FOLDER}/{number:012d}", body)
 
 
-def _read_command(store: FileStore, number: int) -> Command:
+def read_command(store: FileStore, number: int) -> Command:
+    """Read back what `write_command` wrote."""
     body: Any = store.read_record(f"{COMMAND_FOLDER}/{number:012d}", Any)
     return records.decode(body["command"].encode(), _COMMAND_TYPES[body["kind"]])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
-from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.checkpoint import Checkpoint
+from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.progress import streaming_query_name
 from evenflow.spark.protocol.report import REPORT_COLUMNS, Report

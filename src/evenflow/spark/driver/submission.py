@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from evenflow.names import check_name, join_names
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.names import check_name, join_names
 from evenflow.spark.driver.plan_changes import plan_with_query
 from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec
 from evenflow.spark.worker.sql_runtime import CompiledQuery, compile_definition, sql_catalog

@@ -258,7 +258,9 @@ class WorkerBatch:
         )
         need = stream_demand(self.registry, self.ledger.plan(number), self.entry, query.name)
         published = self.report.published
-        published += [DerivedRows(query.uid, slot, part) for slot in sorted(need.full_stream_workers)]
+        published += [
+            DerivedRows(query.uid, slot, part) for slot in sorted(need.full_stream_workers)
+        ]
         published += [
             DerivedRows(query.uid, slot, self.exchange_bundle.add(pack(share)))
             for slot, share in split_by_key(rows.combine_chunks(), need)
