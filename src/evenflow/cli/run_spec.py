@@ -19,7 +19,7 @@ from evenflow.errors import InputError, SetupError
 from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
-    from evenflow.spark import Run
+    from evenflow.spark.run import Run
 
 EXIT_INTERRUPTED = 130
 _POLL_SECONDS = 0.25
