@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.model import Plan
+from evenflow.planning.controller import Balancing
+from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.spark.protocol.ledger import Ledger
@@ -53,9 +55,9 @@ class Local:
         self.chance = chance
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
         for submission in submissions:
-            registry, plan = submission(registry, plan)
-        self.driver = Committer(self.store, workers)
-        assert self.driver.open(registry, plan, "test")
+            registry, plan = submission.apply(registry, plan)
+        self.committer = Committer(self.store, workers, Balancer(Balancing.off()))
+        assert self.committer.open(registry, plan, "test")
         self.processes: list[WorkerProcess] = []
         self.forget()
 
@@ -67,15 +69,15 @@ class Local:
 
     def reopen(self) -> None:
         """Be killed and started again."""
-        self.driver.close()
-        registry, plan = self.driver.next_registry_and_plan()
-        self.driver = Committer(self.store, self.workers)
-        assert not self.driver.open(registry, plan, "test")
+        self.committer.checkpoint.close()
+        registry, plan = self.committer.commands.next_registry_and_plan()
+        self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()))
+        assert not self.committer.open(registry, plan, "test")
         self.forget()
 
     def batch(self, rows: Mapping[str, pa.Table] | None = None) -> list[Report]:
         """Run a batch over new rows of the sources."""
-        number = self.driver.head().batch
+        number = self.committer.checkpoint.head().batch
         # Spark notes where a batch ends before it runs it.
         self.store.write(f"spark/offsets/{number}", [])
         reports: list[Report] = []
@@ -84,7 +86,7 @@ class Local:
             reports.extend(self.work(number, rows or {}))
             return reports
 
-        self.driver.commit(number, collect)
+        self.committer.commit(number, collect)
         if self.chance is not None and self.chance.random() < 0.2:
             self.forget()
         return reports
@@ -92,7 +94,9 @@ class Local:
     def work(self, number: int, rows: Mapping[str, pa.Table], attempt: int = 0) -> list[Report]:
         envelopes: dict[int, list[Envelope]] = {}
         for stream, table in sorted(rows.items()):
-            for batch in route_source(self.driver.ledger, stream, table.to_batches(), number):
+            for batch in route_source(
+                self.committer.checkpoint.ledger, stream, table.to_batches(), number
+            ):
                 for row in batch.to_pylist():
                     envelope = Envelope(row["kind"], row["name"], row["blob"])
                     envelopes.setdefault(row["slot"], []).append(envelope)
@@ -111,7 +115,7 @@ class Local:
     def rest(self) -> int:
         """Run batches without rows until nothing is due."""
         count = 0
-        while self.driver.has_pending_work():
+        while self.committer.has_pending_work():
             self.batch()
             count += 1
             assert count < 50, "the flow does not come to rest"
@@ -119,13 +123,13 @@ class Local:
 
     def subscribe(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Have subscriptions of a template begin at the next border."""
-        query = self.driver.next_registry_and_plan()[0].queries[name]
-        self.driver.subscribe(name, subscription_rows(query, rows), begin=True)
+        query = self.committer.commands.next_registry().queries[name]
+        self.committer.commands.subscribe(name, subscription_rows(query, rows), subscribe=True)
 
     def results(self, name: str) -> Counter[Any]:
-        query = self.driver.ledger.registry(self.driver.head().registry_version).queries[name]
+        query = self.committer.checkpoint.registry().queries[name]
         found: Counter[Any] = Counter()
-        for place in self.driver.result_parts("results", query.uid):
+        for place in self.committer.checkpoint.result_parts("results", query.uid):
             table = unpack(read_part(self.store, PartRef(*place)))
             assert table.schema == query.schema
             found.update(tuple(row.values()) for row in table.to_pylist())

@@ -10,7 +10,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from evenflow.cli.run_stats import RunStats
-    from evenflow.spark import Run
+    from evenflow.spark.run import Run
     from evenflow.spark.driver.sinks import SinkDelivery
     from evenflow.spec import CheckedSpec
 

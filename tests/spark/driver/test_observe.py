@@ -64,7 +64,7 @@ def test_no_key_left_out_is_heavier_than_the_bound(
 def flow(folder: Path, tables: dict[str, RoutingTable] | None = None) -> Local:
     local = Local(folder, STREAMS, KEYED, workers=3)
     if tables:
-        local.driver.request_plan(Plan(3, {}, tables))
+        local.committer.commands.request_plan(Plan(3, {}, tables))
         local.rest()
     return local
 
@@ -74,10 +74,10 @@ def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path
     rows = trades(np.random.default_rng(3), 500, span_s=30)
     for part in (rows.slice(0, 200), rows.slice(200)):
         reports = local.batch({"trades": part})
-    snapshot, _ = observe(local.driver.completed_batches[-1], ObserverState())
+    snapshot, _ = observe(local.committer.completed_batches[-1], ObserverState())
     truth = Counter("NULL" if s is None else s for s in part["symbol"].to_pylist())
     for name in ("sums", "pairs"):
-        uid = local.driver.next_registry_and_plan()[0].queries[name].uid
+        uid = local.committer.commands.next_registry_and_plan()[0].queries[name].uid
         told = [counts for report in reports for counts in [report.key_counts[uid]]]
         counted = {
             n: int(r) for c in told for n, r in zip(c.names.to_pylist(), c.rows_in, strict=True)
@@ -146,7 +146,7 @@ def test_rows_that_an_aggregate_has_grouped_are_counted_by_its_groups(
         GROUP BY window(ts, {window}), symbol, qty"""
     local = Local(tmp_path, STREAMS, [Submission("query", "counts", sql, ("symbol",))], workers=2)
     rows = trades(np.random.default_rng(3), 600, span_s=60)
-    uid = local.driver.next_registry_and_plan()[0].queries["counts"].uid
+    uid = local.committer.commands.next_registry_and_plan()[0].queries["counts"].uid
     late = shifted(rows.slice(0, 50), -300)
     for part in (rows.slice(0, 300), rows.slice(300), pa.concat_tables([rows.slice(550), late])):
         reports = local.batch({"trades": part})
@@ -165,7 +165,7 @@ def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_pat
     """Whatever its time condition lets match, and whatever other keys are beside it."""
     local = Local(tmp_path, STREAMS, [one for one in KEYED if one.name == "pairs"], workers=2)
     rows = trades(np.random.default_rng(3), 400, span_s=60)
-    uid = local.driver.next_registry_and_plan()[0].queries["pairs"].uid
+    uid = local.committer.commands.next_registry_and_plan()[0].queries["pairs"].uid
     for part in (rows.slice(0, 200), rows.slice(200)):
         reports = local.batch({"trades": part})
     for slot, report in enumerate(reports):
@@ -198,10 +198,10 @@ def test_a_query_that_becomes_keyed_is_fitted_anew(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "lows"], workers=3)
     rows, memory, batches = trades(np.random.default_rng(3), 100, span_s=1), ObserverState(), []
     for plan in (Plan(3, {"lows": 0}), Plan(3, {"lows": 1}), Plan(3, {}, {"lows": RoutingTable()})):
-        local.driver.request_plan(plan)
+        local.committer.commands.request_plan(plan)
         local.rest()
         local.batch({"trades": rows})
-        _, memory = observe(local.driver.completed_batches[-1], memory)
+        _, memory = observe(local.committer.completed_batches[-1], memory)
         batches.append(int(memory.cost_model.batches[0]))
     assert batches == [1, 2, 1]
 
@@ -214,7 +214,7 @@ def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
     is_a = pa.array([s == "a" for s in rows["symbol"].to_pylist()])
     for part in (rows, rows.filter(pa.compute.invert(is_a))):
         local.batch({"trades": part})
-        snapshot, memory = observe(local.driver.completed_batches[-1], memory)
+        snapshot, memory = observe(local.committer.completed_batches[-1], memory)
     keys = snapshot.queries["sums"].keys
     assert keys is not None
     found = dict(zip(keys.names, zip(keys.cost, keys.state_bytes, strict=True), strict=True))
@@ -228,7 +228,7 @@ def test_hot_keys_are_those_of_the_last_batch_with_rows(tmp_path: Path) -> None:
     rows = trades(np.random.default_rng(3), 200, span_s=1)
     for part in (rows, shifted(rows.slice(0, 1), 3600), rows.slice(0, 0)):
         local.batch({"trades": part})
-        balancer(local.driver.completed_batches[-1])
+        balancer.observe(local.committer.completed_batches[-1])
     last = balancer.snapshots[-1].queries["sums"].keys
     assert last is not None, "a batch without rows that closes windows is measured too"
     assert not last.cost.any()
@@ -245,7 +245,7 @@ def test_hot_keys_of_a_small_stream_have_their_share(tmp_path: Path) -> None:
     rows = rows.set_column(rows.schema.get_field_index("symbol"), "symbol", symbols)
     for at in range(6):
         local.batch({"trades": shifted(rows, at)})
-        balancer(local.driver.completed_batches[-1])
+        balancer.observe(local.committer.completed_batches[-1])
         first, *others = hot_keys(tuple(balancer.snapshots), "sums", 5)
         assert (first.name, len(others)) == ("hot", 3)
         assert 0.4 < first.share <= 30 / 45 + 1e-9
@@ -275,7 +275,7 @@ def test_many_keys_are_merged_and_nothing_is_lost(
     local = flow(tmp_path)
     rows = trades(np.random.default_rng(3), 300, span_s=30)
     reports = local.batch({"trades": rows})
-    snapshot, _ = observe(local.driver.completed_batches[-1], ObserverState())
+    snapshot, _ = observe(local.committer.completed_batches[-1], ObserverState())
     for query in snapshot.queries.values():
         assert query.keys is not None
         assert np.bincount(query.keys.owner, minlength=3).max() == 1
@@ -337,10 +337,10 @@ def test_a_query_that_had_nothing_to_do_keeps_its_state(tmp_path: Path) -> None:
     whole = [one for one in SUBMISSIONS if one.name == "wide"]
     local = Local(tmp_path, STREAMS, whole, workers=2)
     local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
-    before, memory = observe(local.driver.completed_batches[-1], ObserverState())
+    before, memory = observe(local.committer.completed_batches[-1], ObserverState())
     moved = Plan(2, {"wide": 1 - before.plan.placement["wide"]})
     idle = replace(
-        local.driver.completed_batches[-1], number=1, reports=(), plan=moved, next_plan=moved
+        local.committer.completed_batches[-1], number=1, reports=(), plan=moved, next_plan=moved
     )
     after, _ = observe(idle, memory)
     was, is_ = before.queries["wide"], after.queries["wide"]
@@ -397,7 +397,7 @@ def test_a_batch_in_which_no_worker_had_work_is_idle(tmp_path: Path) -> None:
     found = []
     for rows in ({"trades": trades(np.random.default_rng(3), 50, span_s=1)}, {}):
         local.batch(rows)
-        snapshot, memory = observe(local.driver.completed_batches[-1], memory)
+        snapshot, memory = observe(local.committer.completed_batches[-1], memory)
         found.append(snapshot.idle)
     assert found == [False, True]
 
@@ -408,14 +408,15 @@ def test_a_planner_on_the_side_that_fails_is_told_and_ends_nothing(
     def broken(*_: Any) -> Plan:
         raise ZeroDivisionError("no workers")
 
-    monkeypatch.setattr("evenflow.spark.driver.balancer.global_plan", broken)
+    monkeypatch.setattr("evenflow.spark.driver.balancer.plan_traffic_repair", broken)
     local, balancer = flow(tmp_path), Balancer(Balancing(keys="off", repair="repair"))
     rows = trades(np.random.default_rng(3), 90, span_s=9)
     told: list[str] = []
     for at in range(30):
         local.batch({"trades": rows.slice(at * 3, 3)})
-        done = local.driver.completed_batches[-1]
-        balancer.record(done, balancer(done), ())
+        done = local.committer.completed_batches[-1]
+        balancer.observe(done)
+        balancer.record(balancer.propose(done), done)
         told += [verdict.message for verdict in balancer.decisions[-1].verdicts]
         if told:
             break

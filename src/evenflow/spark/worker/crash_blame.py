@@ -5,6 +5,8 @@ what it is about to do before each step; if that dies too, the step it noted is 
 attempts leave that query out. Spark must allow at least three attempts: `local[2,4]`.
 """
 
+from typing import Any
+
 from evenflow.storage.file_store import FileStore
 
 
@@ -13,11 +15,11 @@ class AttemptLog:
 
     def __init__(self, store: FileStore, slot: int, batch: int, attempt: int) -> None:
         self.store, self.batch, self.attempt = store, batch, attempt
-        self.file = f"care/{slot:05d}"
+        self.file = f"attempts/{slot:05d}"
         self.blamed_uids: list[str] = []
         # Attempts are counted anew when the driver starts again, the notes stay.
         if self.store.exists(self.file):
-            noted = self.store.read_record(self.file)
+            noted = self.store.read_record(self.file, dict[str, Any])
             if noted["batch"] == batch:
                 self.blamed_uids = [uid for uid in (*noted["guilty"], noted["running"]) if uid]
 

@@ -258,9 +258,11 @@ class WorkerBatch:
         )
         need = stream_demand(self.registry, self.ledger.plan(number), self.entry, query.name)
         published = self.report.published
-        published += [(query.uid, slot, part) for slot in sorted(need.full_stream_workers)]
         published += [
-            (query.uid, slot, self.exchange_bundle.add(pack(share)))
+            DerivedRows(query.uid, slot, part) for slot in sorted(need.full_stream_workers)
+        ]
+        published += [
+            DerivedRows(query.uid, slot, self.exchange_bundle.add(pack(share)))
             for slot, share in split_by_key(rows.combine_chunks(), need)
         ]
 
@@ -310,7 +312,8 @@ class WorkerBatch:
             task = self._task_for_update(query.uid)
             blob = task.release(lambda h: following.route(query.name, h) == target)
         if blob is not None:
-            self.report.handoffs.append((query.uid, target, self.exchange_bundle.add(blob)))
+            state = self.exchange_bundle.add(blob)
+            self.report.handoffs.append(HandOff(query.uid, target, state))
 
     def _save_state(self) -> None:
         for uid in sorted(self.changed_uids):
@@ -322,7 +325,7 @@ class WorkerBatch:
             bundle.write(self.store)
         fault_point("worker.after_write")
         tasks = self.state.tasks
-        self.report.state = self.state.index
+        self.report.state_ref = self.state.index
         self.report.live_files = self.state.live_files()
         self.report.due_us = {
             uid: kept.task.next_due_us
@@ -358,7 +361,7 @@ class WorkerBatch:
         self.report.failed[uid] = f"{type(error).__name__}: {error}"
         self.report.results.pop(uid, None)
         self.report.key_counts.pop(uid, None)
-        self.report.published = [sent for sent in self.report.published if sent[0] != uid]
+        self.report.published = [sent for sent in self.report.published if sent.uid != uid]
         self.state.drop_task(uid)
         self.changed_uids.discard(uid)
 
