@@ -1,7 +1,7 @@
 """The runtime without Spark: the same router, workers and driver, called one after the other.
 
 Python processes come and go as Spark's do: a worker's batch runs in any of several, attempts are
-thrown away and repeated, all processes may be forgotten at a border.
+thrown away and repeated, all processes may be replaced between batches.
 """
 
 import random
@@ -17,13 +17,13 @@ from evenflow.planning.controller import Balancing
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.protocol.report import Report
-from evenflow.spark.worker.inbox import Envelope
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.sql_runtime import SqlRuntime
-from evenflow.spark.worker.worker_batch import WorkerProcess
+from evenflow.spark.worker.worker_process import WorkerProcess
 from evenflow.storage.bundle import PartRef, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
@@ -99,13 +99,13 @@ class Local:
             ):
                 for row in batch.to_pylist():
                     envelope = Envelope(row["kind"], row["name"], row["blob"])
-                    envelopes.setdefault(row["slot"], []).append(envelope)
+                    envelopes.setdefault(row["worker"], []).append(envelope)
         reports = []
-        for slot in range(self.workers):
-            mine = envelopes.get(slot, [])
+        for worker in range(self.workers):
+            mine = envelopes.get(worker, [])
             if self.chance is not None and self.chance.random() < 0.3:
-                self.process().run_batch(slot, number, mine)  # an attempt that does not count
-            report = self.process().run_batch(slot, number, mine, attempt)
+                self.process().run_batch(worker, number, mine)  # an attempt that does not count
+            report = self.process().run_batch(worker, number, mine, attempt)
             reports.append(Report.decode(*report.encode()))
         return reports
 
@@ -122,7 +122,7 @@ class Local:
         return count
 
     def subscribe(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """Have subscriptions of a template begin at the next border."""
+        """Have subscriptions of a template begin with the next batch."""
         query = self.committer.commands.next_registry().queries[name]
         self.committer.commands.subscribe(name, subscription_rows(query, rows), subscribe=True)
 

@@ -20,10 +20,11 @@ from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import Controller
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.protocol.measure_options import MeasureOptions
+from evenflow.spark.protocol.query_compiler import engine_version
 from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
 from evenflow.spark.run import Run
-from evenflow.spark.worker.sql_runtime import SqlRuntime, engine_version
-from evenflow.spark.worker.worker_batch import TaskRuntime
+from evenflow.spark.worker.sql_runtime import SqlRuntime
+from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.bundle import Bundle, pack
 from evenflow.storage.file_store import FileStore
 

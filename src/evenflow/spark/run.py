@@ -22,7 +22,7 @@ from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.run_view import RunView
 from evenflow.spark.worker.spark_tasks import CheckpointId, WorkerTask
-from evenflow.spark.worker.worker_batch import TaskRuntime
+from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.fault_points import fault_point
 
 if TYPE_CHECKING:

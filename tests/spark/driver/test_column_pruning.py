@@ -11,15 +11,14 @@ from tests.support.spark_harness import SECOND, Play, rows_of, stream, trades, w
 
 from evenflow.model import Plan
 from evenflow.spark.driver.column_pruning import (
-    POISON_REST_COLUMN,
     covers_columns,
     needed_columns,
     prune_columns,
-    restore_poison_rows,
-    select_needed,
 )
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol.envelope import POISON_REST_COLUMN
 from evenflow.spark.protocol.registry import Registry, StreamSpec
+from evenflow.spark.worker.router import restore_poison_rows, select_needed
 from evenflow.storage.records import decode, encode
 
 SCHEMA = trades(np.random.default_rng(0), 1).schema

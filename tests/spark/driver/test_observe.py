@@ -23,11 +23,12 @@ from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.cost_model import CostModel
 from evenflow.spark.driver.observe import ObserverState, observe
 from evenflow.spark.driver.submission import Submission
-from evenflow.spark.protocol.measure_options import MeasureOptions, emulate_cost
+from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.report import QueryStats, Report
 from evenflow.spark.worker import key_counts
 from evenflow.spark.worker.key_counts import count_hashes, count_hashes_reference, heaviest_keys
 from evenflow.spark.worker.sql_runtime import SqlRuntime
+from evenflow.spark.worker.worker_process import emulate_cost
 
 KEYED = [one for one in SUBMISSIONS if one.name in {"sums", "pairs"}]
 
@@ -104,11 +105,11 @@ class Nothing:
 
     state_bytes = 0
 
-    def kept(self, keys: Any) -> Any:
+    def key_rows_and_bytes(self, keys: Any) -> Any:
         """Neither rows nor bytes."""
         return np.zeros((2, len(keys)), dtype=np.int64)
 
-    def tallied(self, rows: int) -> None:
+    def grouped_row_counts(self, rows: int) -> None:
         """Nothing is grouped."""
 
 
@@ -126,7 +127,7 @@ def test_keys_of_any_type_over_several_streams_have_names() -> None:
     assert told == {"x, 1": 2, "y, 2": 1, "NULL, 3": 1, "z" * 100: 1, "": 0}
     (back,) = key_counts.decode_key_counts(key_counts.encode_key_counts({"q": counts})).values()
     assert back.names.equals(counts.names)
-    for name in ("hashes", "rows_in", "made", "state"):
+    for name in ("hashes", "rows_in", "produced", "state_bytes"):
         assert getattr(back, name).tolist() == getattr(counts, name).tolist()
 
 
@@ -271,7 +272,7 @@ def test_no_row_is_free() -> None:
 def test_many_keys_are_merged_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_counts, "MOST", 1)
+    monkeypatch.setattr(key_counts, "MAX_LISTED_KEYS", 1)
     local = flow(tmp_path)
     rows = trades(np.random.default_rng(3), 300, span_s=30)
     reports = local.batch({"trades": rows})
@@ -383,7 +384,7 @@ def test_what_compiling_takes_is_no_load_of_the_query(
             pass
         return really(*given)
 
-    monkeypatch.setattr(SqlRuntime, "open", slow)
+    monkeypatch.setattr(SqlRuntime, "open_task", slow)
     local = flow(tmp_path)
     reports = local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
     told = [stats.cpu_seconds for report in reports for stats in report.query_stats.values()]

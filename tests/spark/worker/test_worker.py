@@ -1,4 +1,4 @@
-"""Workers, moves and borders without Spark."""
+"""Workers, moves and commits without Spark."""
 
 import faulthandler
 import gc
@@ -23,9 +23,9 @@ from evenflow.spark.driver.commands import CancelQuery
 from evenflow.spark.driver.plan_changes import complete_plan
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.spark.protocol.ledger import Ledger
+from evenflow.spark.protocol.query_compiler import compile_definition
 from evenflow.spark.protocol.registry import Hosted, StreamSpec
 from evenflow.spark.worker import sql_runtime, worker_batch
-from evenflow.spark.worker.sql_runtime import compile_definition
 from evenflow.sql import operator_path
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.storage.bundle import Bundle
@@ -340,7 +340,7 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
             used.append(sum(path.stat().st_size for path in kept))
     assert max(files[10:]) <= 1.1 * max(files[:10])
     assert max(used[10:]) <= 1.1 * max(used[:10])
-    # The index of results is merged by blocks, and says what it said.
+    # Merging the index of results by blocks does not change it.
     assert len(local.store.list_names("results/index")) <= 200 // 64 + 200 % 64
     assert len(local.committer.checkpoint.result_parts("results", "sums@1")) == given
     assert len(local.committer.checkpoint.ledger._plans) <= 6
@@ -375,7 +375,7 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "message"),
     [
         (Plan(3), "the plan is for 3 workers; there are 2"),
         (Plan(2, {"dear": 2}), "puts 'dear' on worker 2; active are"),
@@ -390,11 +390,11 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
         (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:
+def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, message: str) -> None:
     fixed = Submission("query", "fixed", "SELECT ts FROM trades", worker=1)
     local = Local(tmp_path, STREAMS, [*SUBMISSIONS[:2], fixed], workers=2)
     registry, present = local.committer.commands.next_registry_and_plan()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         complete_plan(plan, present, registry)
 
 
@@ -448,7 +448,7 @@ def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> No
     assert set(local.results("counts")) == expected
 
 
-def test_an_ask_that_was_tried_is_compiled_once_and_anew_if_another_came_between(
+def test_a_previewed_submission_is_compiled_once_and_again_if_another_came_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], workers=2)

@@ -5,9 +5,9 @@ results are kept. So disk use depends on state and results, not on the number of
 """
 
 from evenflow.spark.driver.commands import delete_applied_commands
+from evenflow.spark.protocol.envelope import CHUNK_FOLDER
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.results_index import ResultsIndex
-from evenflow.spark.worker.router import CHUNK_FOLDER
 from evenflow.storage.file_store import FileStore
 
 SWEEP_EVERY_BATCHES = 64

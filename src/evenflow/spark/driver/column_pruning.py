@@ -8,16 +8,15 @@ only they, carry their other columns in one extra column.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
+from evenflow.spark.protocol.envelope import POISON_REST_COLUMN
 from evenflow.spark.protocol.registry import Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SourceColumns = Mapping[str, tuple[str, ...]]
-POISON_REST_COLUMN = "_evenflow_rest"
 # A NULL list costs nothing, a NULL struct all its fields. The bounds are two days inside those of
 # `model.time`, since a time without zone is compared in the session's zone.
 _POISON_REST_SQL = """CASE WHEN {time} IS NULL OR {time} < '1900-01-03' OR {time} >= '2199-12-30'
@@ -48,25 +47,6 @@ def prune_columns(frame: "DataFrame", columns: Sequence[str], time: str) -> "Dat
     return frame.select(
         *(F.col(_quoted(c)) for c in columns), F.expr(rest).alias(POISON_REST_COLUMN)
     )
-
-
-def select_needed(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-    """Return the columns that the queries of a batch need, in the types of the stream."""
-    missing = [column for column in columns if column not in rows.column_names]
-    if missing:
-        raise RuntimeError(f"the source was not asked for {missing[0]!r}; start the run anew")
-    return rows.select(columns).cast(pa.schema([schema.field(column) for column in columns]))
-
-
-def restore_poison_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Put rows that were set aside together with the columns that came beside."""
-    if POISON_REST_COLUMN in rows.column_names:
-        rest = rows[POISON_REST_COLUMN].combine_chunks().flatten()
-        fields = zip(rest.type, rest.flatten(), strict=True)
-        rows = rows.drop_columns([POISON_REST_COLUMN])
-        for entry, values in fields:
-            rows = rows.append_column(entry.name, values)
-    return rows.select(schema.names).cast(schema)
 
 
 def _quoted(column: str) -> str:

@@ -11,8 +11,8 @@ from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.progress import streaming_query_name
+from evenflow.spark.protocol.envelope import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_COLUMNS
 from evenflow.spark.protocol.report import REPORT_COLUMNS, Report
-from evenflow.spark.worker.router import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_COLUMNS
 from evenflow.spark.worker.spark_tasks import RouterTask, WorkerTask
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def report_frame(
         source = prune_columns(sources[name], columns[name], streams[name].time)
         router = RouterTask(task.checkpoint_id, name)
         envelopes = envelopes.union(source.mapInArrow(router, ENVELOPE_COLUMNS))
-    by_worker = envelopes.repartitionById(checkpoint.workers, F.col("slot"))
+    by_worker = envelopes.repartitionById(checkpoint.workers, F.col("worker"))
     return by_worker.mapInArrow(task, REPORT_COLUMNS)
 
 

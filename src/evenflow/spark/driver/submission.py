@@ -10,8 +10,8 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.names import check_name, join_names
 from evenflow.spark.driver.plan_changes import plan_with_query
+from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec
-from evenflow.spark.worker.sql_runtime import CompiledQuery, compile_definition, sql_catalog
 
 ColumnNames = str | list[str] | tuple[str, ...]
 KeyArgument = ColumnNames | Mapping[str, ColumnNames]

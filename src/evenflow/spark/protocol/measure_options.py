@@ -1,10 +1,8 @@
 """Options of measuring a run."""
 
-import time
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
-from evenflow.spark.protocol.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +23,3 @@ class MeasureOptions:
                 "emulated_cost is in seconds per row, from 0 to below 1, got "
                 f"{self.emulated_seconds_per_row}"
             )
-
-
-def emulate_cost(report: Report, cost: float) -> None:
-    """Sleep as if rows cost more; once for all queries, since short sleeps are inexact."""
-    if not cost:
-        return
-    rows = sum(stats.rows_in for stats in report.query_stats.values())
-    for stats in report.query_stats.values():
-        stats.cpu_seconds += cost * stats.rows_in
-    report.cpu_seconds += cost * rows
-    time.sleep(cost * rows)
