@@ -119,7 +119,10 @@ def test_subscriptions_are_checked(play: Play) -> None:
         ({"format": 1, "workers": 8, "engine": "e"}, "has 8 workers, not 4.*workers=8"),
         ({"format": 1, "workers": 4, "engine": "old"}, "written with old, and this is e"),
         ({"format": 0, "workers": 4, "engine": "e"}, "has format 0"),
-        ({"format": 2, "workers": 4, "engine": "e"}, r"pip install 'evenflow==0\.1\.\*'\) and run it to the end"),
+        (
+            {"format": 2, "workers": 4, "engine": "e"},
+            r"pip install 'evenflow==0\.1\.\*'\) and run it to the end",
+        ),
     ],
 )
 def test_a_checkpoint_of_another_set_up_is_refused(found: Any, said: str) -> None:

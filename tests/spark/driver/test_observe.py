@@ -23,6 +23,7 @@ from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.cost_model import CostModel
 from evenflow.spark.driver.observe import ObserverState, observe
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol.key_counts import decode_key_counts, encode_key_counts
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.report import QueryStats, Report
 from evenflow.spark.worker import key_counts
@@ -125,7 +126,7 @@ def test_keys_of_any_type_over_several_streams_have_names() -> None:
     counts = key_counts.count_keys("stateless", rows, keys, Nothing(), 4, listed)  # type: ignore[arg-type]
     told = dict(zip(counts.names.to_pylist(), counts.rows_in.tolist(), strict=True))
     assert told == {"x, 1": 2, "y, 2": 1, "NULL, 3": 1, "z" * 100: 1, "": 0}
-    (back,) = key_counts.decode_key_counts(key_counts.encode_key_counts({"q": counts})).values()
+    (back,) = decode_key_counts(encode_key_counts({"q": counts})).values()
     assert back.names.equals(counts.names)
     for name in ("hashes", "rows_in", "produced", "state_bytes"):
         assert getattr(back, name).tolist() == getattr(counts, name).tolist()

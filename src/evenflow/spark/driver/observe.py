@@ -11,9 +11,9 @@ from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot, Transfer
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.cost_model import CostModel
+from evenflow.spark.protocol.key_counts import KeyCounts
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.protocol.report import Report
-from evenflow.spark.worker.key_counts import KeyCounts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from evenflow.spark.protocol.key_counts import (
+    KeyCounts,
+    decode_key_counts,
+    encode_key_counts,
+)
 from evenflow.spark.protocol.ledger import DerivedRows, HandOff
-from evenflow.spark.worker import key_counts
-from evenflow.spark.worker.key_counts import KeyCounts
 from evenflow.storage import records
 from evenflow.storage.bundle import PartRef
 
@@ -62,13 +65,12 @@ class Report:
 
     def encode(self) -> tuple[bytes, bytes]:
         """Return the report as JSON, and its thousands of keys as an Arrow stream."""
-        return records.encode(replace(self, key_counts={})), key_counts.encode_key_counts(
-            self.key_counts
-        )
+        report = records.encode(replace(self, key_counts={}))
+        return report, encode_key_counts(self.key_counts)
 
     @classmethod
     def decode(cls, report: bytes, keys: bytes) -> "Report":
         """Read back what `encode` wrote."""
         decoded = records.decode(bytes(report), Report)
-        decoded.key_counts = key_counts.decode_key_counts(keys)
+        decoded.key_counts = decode_key_counts(keys)
         return decoded

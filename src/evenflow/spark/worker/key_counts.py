@@ -5,7 +5,6 @@ the others summed up, so the size of a report does not depend on the number of k
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,51 +14,14 @@ import pyarrow.compute as pc
 from evenflow.jit import kernel
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
+from evenflow.spark.protocol.key_counts import KeyCounts
 from evenflow.sql import Task
-from evenflow.storage.bundle import pack, unpack
 
 MAX_LISTED_KEYS = 512
 _ONE_PER_ROW = np.zeros(0, dtype=np.int64)
 # Kinds that compare each row with the stored rows of its key.
 _PAIRING_KINDS = frozenset({"join", "join_aggregate", "template"})
 _MAX_NAME_LENGTH = 100
-_KEY_COUNTS_SCHEMA = pa.schema(
-    [
-        ("hash", pa.uint64()),  # null: all the others together
-        ("keys", pa.int64()),
-        ("rows_in", pa.int64()),
-        ("made", pa.float64()),
-        ("state", pa.float64()),
-        ("name", pa.string()),  # of all the others: the query's
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyCounts:
-    """The keys of one keyed query on one worker in one batch.
-
-    rows_in  rows of the key
-    produced  rows that came of them, or pairs that were looked at for a match: an estimate
-    state_bytes  bytes kept for the key
-    names    the key's values as an Arrow array of text; empty if the batch had no row of it
-    rest_*   the same of all other keys; `rest_keys` counts those with rows in the batch
-    """
-
-    hashes: Hashes
-    rows_in: Indices
-    produced: Floats
-    state_bytes: Floats
-    names: pa.Array
-    rest_keys: int = 0
-    rest_rows_in: int = 0
-    rest_produced: float = 0.0
-    rest_state_bytes: float = 0.0
-
-    @property
-    def total_produced(self) -> float:
-        """All that was made."""
-        return float(self.produced.sum()) + self.rest_produced
 
 
 def count_keys(
@@ -245,46 +207,3 @@ def count_hashes_reference(hashes: Hashes, weights: Indices) -> dict[int, tuple[
         total, first = counts.get(key, (0, row))
         counts[key] = (total + (int(weights[row]) if len(weights) else 1), first)
     return counts
-
-
-def encode_key_counts(counts: Mapping[str, KeyCounts]) -> bytes:
-    """Put the counts of all queries of a worker into one Arrow stream."""
-    batches = []
-    for query, found in counts.items():
-        number = len(found.hashes)
-        is_rest = np.arange(number + 1) == number
-        columns = (
-            pa.array(np.append(found.hashes, np.uint64(0)), mask=is_rest),
-            np.where(is_rest, found.rest_keys, 1),
-            np.append(found.rows_in, found.rest_rows_in),
-            np.append(found.produced, found.rest_produced),
-            np.append(found.state_bytes, found.rest_state_bytes),
-            pa.concat_arrays([found.names, pa.array([query])]),
-        )
-        arrays = [pa.array(v, f.type) for v, f in zip(columns, _KEY_COUNTS_SCHEMA, strict=True)]
-        batches.append(pa.RecordBatch.from_arrays(arrays, schema=_KEY_COUNTS_SCHEMA))
-    if not batches:
-        return b""
-    packed: bytes = pack(pa.Table.from_batches(batches)).to_pybytes()
-    return packed
-
-
-def decode_key_counts(packed: bytes) -> dict[str, KeyCounts]:
-    """Read back what `encode_key_counts` gave: a batch of rows for each query, the others' sum last."""
-    found = {}
-    for batch in unpack(packed).to_batches() if packed else ():
-        number = batch.num_rows - 1
-        rest = batch.slice(number).to_pylist()[0]
-        heavy = batch.slice(0, number)
-        found[rest["name"]] = KeyCounts(
-            heavy["hash"].to_numpy(),
-            heavy["rows_in"].to_numpy(),
-            heavy["made"].to_numpy(),
-            heavy["state"].to_numpy(),
-            heavy["name"],
-            rest["keys"],
-            rest["rows_in"],
-            rest["made"],
-            rest["state"],
-        )
-    return found
