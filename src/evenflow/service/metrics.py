@@ -26,9 +26,7 @@ class Metrics:
         self._plan_changes = self._counter(
             "evenflow_plan_changes", "Plan changes, by trigger.", ("trigger",)
         )
-        self._moves = self._counter(
-            "evenflow_moves", "Moves, of keys or of whole queries.", ("what",)
-        )
+        self._moves = self._counter("evenflow_moves", "Moves of keys and queries.", ("what",))
         self._move_bytes = self._counter("evenflow_move_bytes", "State transferred by moves.")
         self._move_pause_seconds = self._histogram(
             "evenflow_move_pause_seconds", "Extra duration of a batch that transfers state."
