@@ -43,10 +43,8 @@ def table_from_rows(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
     for index, row in enumerate(rows):
         unknown, missing = row.keys() - set(schema.names), set(schema.names) - row.keys()
         if unknown or missing:
-            found = (
-                f"unknown column {min(unknown)!r}" if unknown else f"no value for {min(missing)!r}"
-            )
-            raise InputError(f"row {index + 1}: {error}; columns: {', '.join(schema.names)}")
+            wrong = f"has unknown {min(unknown)!r}" if unknown else f"lacks {min(missing)!r}"
+            raise InputError(f"row {index + 1} {wrong}; columns: {', '.join(schema.names)}")
     try:
         return pa.Table.from_pylist(list(rows), schema=schema)
     except (pa.ArrowException, TypeError) as error:
