@@ -150,8 +150,8 @@ def test_null_is_a_key_and_survives_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table_out", "assignment_out", "message"),
     [
-        ("one.csv", "./one.csv", "is used for something else already"),
-        ("stats.parquet", None, "is used for something else already"),
+        ("one.csv", "./one.csv", "is already an input or output"),
+        ("stats.parquet", None, "is already an input or output"),
         ("x" * 300 + ".csv", None, "cannot be written"),
     ],
 )
@@ -198,22 +198,22 @@ GOOD = "key,cost,state\na,1,1\nb,2,2\n"
 @pytest.mark.parametrize(
     ("stats", "table", "options", "message"),
     [
-        ("key,cost\na,1\n", None, [], "no column state; columns found: key, cost"),
+        ("key,cost\na,1\n", None, [], "no column state; columns: key, cost"),
         ("key,cost,state\na,-1,1\n", None, [], "cost must not be negative, got -1 in row 1"),
         ("key,cost,state\na,1,nan\n", None, [], "state must be finite, got nan in row 1"),
         ("key,cost,state\na,inf,1\n", None, [], "cost must be finite, got inf in row 1"),
         ("key,cost,state\na,x,1\n", None, [], "column cost must hold numbers"),
         ("key,cost,state\na,,1\n", None, [], "column cost"),
-        ("key,cost,state\na,1,1\nb,1,1\na,2,2\n", None, [], "key a stands in rows 1 and 3"),
-        ("key,cost,state\n", None, [], "holds no rows"),
+        ("key,cost,state\na,1,1\nb,1,1\na,2,2\n", None, [], "key a appears in rows 1 and 3"),
+        ("key,cost,state\n", None, [], "has no rows"),
         ("", None, [], "Empty CSV"),
         ("key,cost,state\na,1\n", None, [], "cannot be read as csv"),
         (GOOD, "key,worker\na,2\n", [], "unknown worker 2 in row 1; workers are 0..1"),
         (GOOD, "key,worker\na,-1\n", [], "unknown worker -1"),
         (GOOD, "key,worker\na,0.5\n", [], "unknown worker 0.5"),
-        (GOOD, "key,worker\na,0\na,1\n", [], "key a stands in rows 1 and 2"),
+        (GOOD, "key,worker\na,0\na,1\n", [], "key a appears in rows 1 and 2"),
         (GOOD, "key\na\n", [], "no column worker"),
-        ("key,cost,cost,state\na,1,1,1\n", None, [], "column cost stands there twice"),
+        ("key,cost,cost,state\na,1,1,1\n", None, [], "column cost is given twice"),
         ("key,cost,state\na,1e308,1\nb,1e308,1\n", None, [], "cost sums to more than a double"),
         ("key,cost,state\n7,1,1\n", "key,worker\n007,0\n", [], "keys are string, those of STATS"),
         (

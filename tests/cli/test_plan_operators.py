@@ -135,7 +135,7 @@ def test_degenerate_series(tmp_path: Path, algorithm: str) -> None:
         (["a,0,nan"], "column load must be finite, got nan in row 1"),
         (["a,0,-1"], "column load must not be negative"),
         (["a,0,much"], "column load must hold numbers"),
-        ([], "holds no rows"),
+        ([], "has no rows"),
     ],
     ids=["ragged", "twice", "nan", "negative", "text", "empty"],
 )
@@ -148,13 +148,13 @@ def test_bad_loads_are_refused(tmp_path: Path, rows: list[str], message: str) ->
     ("arguments", "message"),
     [
         (["--workers", 0], "--workers must be 1 to 100,000, got 0"),
-        (["--workers", 2, "--algorithm", "best"], "unknown 'best'; choose one of cor-bal"),
+        (["--workers", 2, "--algorithm", "best"], "--algorithm must be one of cor-bal"),
         (["--workers", 2, "--capacity", 0], "capacity must be above 0"),
         (["--workers", 2, "--balance", -1], "balance must be a number of at least 0"),
         (["--workers", 2, "--correlation", 2], "correlation must lie in -1..1"),
-        (["--workers", 2, "--seed", -1], "--seed must be at least 0"),
+        (["--workers", 2, "--seed", -1], "--seed must not be negative, got -1"),
         (["--workers", 2, "--placement-out", "no/such/out.csv"], "no such folder"),
-        (["--workers", 2, "--placement-out", "out.txt"], "can write files ending in"),
+        (["--workers", 2, "--placement-out", "out.txt"], "output files must end in"),
     ],
 )
 def test_bad_options_are_refused(loads: Path, arguments: list[object], message: str) -> None:
@@ -165,8 +165,8 @@ def test_bad_options_are_refused(loads: Path, arguments: list[object], message: 
     ("rows", "message"),
     [
         (["op0,2"], "unknown worker 2 in row 1; workers are 0..1"),
-        (["op0,0", "op0,1"], "names an operator twice"),
-        (["other,0"], "names none of the operators"),
+        (["op0,0", "op0,1"], "operator op0 appears twice"),
+        (["other,0"], "none of its operators is in"),
     ],
 )
 def test_bad_placements_are_refused(
@@ -236,7 +236,7 @@ def test_no_output_overwrites_the_input(tmp_path: Path) -> None:
         app, ["plan", "operators", str(loads), "--workers", "2", "--placement-out", str(loads)]
     )
     assert result.exit_code == 2
-    assert "is used for something else already" in result.stderr
+    assert "is already an input or output" in result.stderr
     assert loads.read_bytes() == before
 
 

@@ -145,7 +145,7 @@ def test_people_get_a_table(queries: Path) -> None:
     [
         ({"sources": []}, "query bad (row 5) has no sources"),
         ({"sources": None}, "query bad (row 5) has no sources"),
-        ({"sources": ["news", None]}, "query bad (row 5) names an empty source"),
+        ({"sources": ["news", None]}, "query bad (row 5) has an empty source name"),
         ({"sources": ["moon"]}, "query bad reads unknown source moon"),
         ({"sources": ["news"], "load": 0}, "load must be positive, got 0 for query bad"),
         ({"sources": ["news"], "pinned": 2}, "unknown worker 2"),
@@ -178,7 +178,7 @@ def test_more_pins_than_a_worker_holds(tmp_path: Path) -> None:
     [
         (("--workers", 0), "--workers must be 1 to 100,000, got 0"),
         (("--workers", 2, "--algorithm", "best"), "--algorithm must be one of mqp"),
-        (("--workers", 2, "--algorithm", "repair"), "give --current PLACEMENT"),
+        (("--workers", 2, "--algorithm", "repair"), "add --current PLACEMENT"),
         (("--workers", 2, "--algorithm", "ic", "--max-moves", 1), "max moves"),
         (("--workers", 2, "--slack", -1), "slack must not be negative"),
         (("--workers", 2, "--placement-out", "no/such/p.csv"), "no such folder"),
@@ -208,7 +208,7 @@ def test_columns_of_the_wrong_kind(tmp_path: Path) -> None:
     file = write(tmp_path / "q.jsonl", [{"query": "a", "sources": "x"}])
     refused("column sources must hold lists, got string", file, "--workers", 2)
     file = write(tmp_path / "q.jsonl", [{"query": "a", "sources": [[1]]}])
-    refused("sources must be text or whole numbers", file, "--workers", 2)
+    refused("sources must be strings or integers", file, "--workers", 2)
     file = write(tmp_path / "q.jsonl", [{"query": "a"}])
     refused("no column sources", file, "--workers", 2)
     refused("need Parquet or JSON lines, not CSV", tmp_path / "q.csv", "--workers", 2)
@@ -223,6 +223,6 @@ def test_bad_rates(queries: Path, tmp_path: Path) -> None:
 
 def test_the_input_is_not_overwritten(queries: Path) -> None:
     before, place = queries.read_bytes(), queries.with_suffix(".csv")
-    message = "is used for something else already"
+    message = "is already an input or output"
     refused(message, queries, "--workers", 2, "--placement-out", place, "--current", place)
     assert queries.read_bytes() == before

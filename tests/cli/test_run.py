@@ -37,9 +37,9 @@ def test_init_writes_what_validate_takes(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     assert runner.invoke(app, ["init", str(path)]).exit_code == 0
     done = runner.invoke(app, ["validate", str(path)])
-    assert (done.exit_code, "fine" in done.stdout) == (0, True)
+    assert (done.exit_code, "valid" in done.stdout) == (0, True)
     again = runner.invoke(app, ["init", str(path)])
-    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
 def test_problems_are_lines_or_json(tmp_path: Path) -> None:
