@@ -10,7 +10,7 @@ export class LoadCharts {
   #create(state) {
     const workers = state.summary.workers;
     const top = (_, high) => [0, Math.max(high * 1.08, 0.001)];
-    const bound = { ...lineOf("--bad", 1.4), dash: [6, 5] };
+    const bound = { ...lineSeries("--bad", 1.4), dash: [6, 5] };
     const lines = Array.from({ length: workers }, (_, worker) => workerSeries(worker));
     const readout = (id, text) => (index) => {
       const points = this.points;
@@ -72,4 +72,4 @@ export class LoadCharts {
 
 const meanLoad = (point) => point.loads.reduce((sum, load) => sum + load, 0) / Math.max(point.active, 1);
 
-const areaSeries = (name) => ({ ...lineOf(name), fill: () => `color-mix(in srgb, ${cssColour(name)} 12%, transparent)` });
+const areaSeries = (name) => ({ ...lineSeries(name), fill: () => `color-mix(in srgb, ${cssColour(name)} 12%, transparent)` });
