@@ -1,12 +1,14 @@
-"""Files of `evenflow plan keys`: key statistics and routing tables."""
+"""Input and output of `evenflow plan keys`: key statistics, routing tables, JSON."""
 
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.cli.output import verdicts_to_json
 from evenflow.cli.table_files import (
     check_not_negative,
     key_column,
@@ -17,6 +19,8 @@ from evenflow.cli.table_files import (
 from evenflow.errors import InputError
 from evenflow.model import KeyLoads, RoutingTable, hash_keys
 from evenflow.model.arrays import Hashes
+from evenflow.planning.keys import KeyConfig, KeyPlan, feasible
+from evenflow.planning.keys.metrics import max_over_mean, max_relative_deviation, moved_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +91,44 @@ def _check_distinct_keys(names: pa.Array, hashes: Hashes, path: Path) -> None:
         f"{path}: keys {names[first]} and {names[second]} have the same hash and always share a "
         "worker; replace them by one row with their sums"
     )
+
+
+def plan_to_json(
+    algorithm: str, key_file: KeyFile, config: KeyConfig, plan: KeyPlan, seconds: float
+) -> dict[str, Any]:
+    """Return the fields of `--json`."""
+    keys = key_file.loads
+    moved, total = moved_state(keys, plan.owner), float(keys.state.sum())
+    return {
+        "algorithm": algorithm,
+        "workers": keys.workers,
+        "keys": key_file.listed_count,
+        "feasible": feasible(keys, config, plan),
+        "imbalance_before": max_relative_deviation(keys.worker_loads()),
+        "imbalance": max_relative_deviation(plan.loads),
+        "max_over_mean": max_over_mean(plan.loads),
+        "table_size": plan.table_size(keys),
+        "moved_keys": int((plan.owner != keys.owner).sum()),
+        "moved_state": moved,
+        "moved_state_fraction": moved / total if total else 0.0,
+        "plan_seconds": seconds,
+        "loads": plan.loads.tolist(),
+        "verdicts": verdicts_to_json(plan.verdicts),
+    }
+
+
+def output_tables(
+    key_file: KeyFile, plan: KeyPlan, table_out: Path | None, assignment_out: Path | None
+) -> dict[Path, pa.Table]:
+    """Return the output files and their rows."""
+    keys, owner = key_file.loads, pa.array(plan.owner)
+    tables = {}
+    if table_out is not None:
+        listed = pa.array(plan.owner != keys.home)
+        entries = {"key": key_file.names, "worker": owner}
+        tables[table_out] = pa.table(entries).filter(listed)
+    if assignment_out is not None:
+        tables[assignment_out] = pa.table(
+            {"key": key_file.names, "before": pa.array(keys.owner), "after": owner}
+        )
+    return tables

@@ -7,43 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.options import JsonOption, SeedOption
-from evenflow.cli.output import (
-    print_json,
-    print_loads,
-    print_result,
-    quiet_stdout,
-    verdicts_to_json,
-)
+from evenflow.cli.options import MAX_WORKERS, JsonOption, SeedOption
+from evenflow.cli.output import print_json, print_loads, print_result, quiet_stdout
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from evenflow.cli.key_files import KeyFile
     from evenflow.planning.keys import KeyConfig, KeyPlan
 
 
-class KeyAlgorithm(StrEnum):
-    """Names in `planning.keys.ALGORITHMS`, repeated here to keep --help fast."""
-
-    HASH = "hash"
-    SIMPLE = "simple"
-    LLFD = "llfd"
-    MINTABLE = "mintable"
-    MINMIG = "minmig"
-    MIXED = "mixed"
-    MIXEDBF = "mixedbf"
-    COMPACT = "compact"
-    READJ = "readj"
-    PKG = "pkg"
-    COVER = "cover"
-    EXACT = "exact"
+# Names in `planning.keys.ALGORITHMS`, repeated here to keep --help fast.
+KeyAlgorithm = StrEnum(
+    "KeyAlgorithm", "hash simple llfd mintable minmig mixed mixedbf compact readj pkg cover exact"
+)
 
 
 def plan_keys_command(
     stats: Annotated[Path, typer.Argument(help="Parquet or CSV with key, cost, state.")],
-    workers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of workers.")],
-    algorithm: Annotated[KeyAlgorithm, typer.Option(help="Planner.")] = KeyAlgorithm.MIXED,
+    workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Number of workers.")],
+    algorithm: Annotated[KeyAlgorithm, typer.Option(help="Planner.")] = KeyAlgorithm.mixed,
     max_imbalance: Annotated[
         float, typer.Option(help="Load above the mean that a worker may have.")
     ] = 0.08,
@@ -62,7 +42,7 @@ def plan_keys_command(
     """Plan which key goes to which worker; print the cost and the gain."""
     import numpy as np
 
-    from evenflow.cli.key_files import read_key_file
+    from evenflow.cli.key_files import output_tables, plan_to_json, read_key_file
     from evenflow.cli.table_files import check_csv_keys, check_writable, write_tables
     from evenflow.planning.keys import ALGORITHMS, KeyConfig, warm_up
 
@@ -82,52 +62,6 @@ def plan_keys_command(
         print_json(result)
     else:
         print_key_plan(result, config, plan)
-
-
-def plan_to_json(
-    algorithm: str, key_file: "KeyFile", config: "KeyConfig", plan: "KeyPlan", seconds: float
-) -> dict[str, Any]:
-    """Return the fields of --json."""
-    from evenflow.planning.keys import feasible
-    from evenflow.planning.keys.metrics import max_over_mean, max_relative_deviation, moved_state
-
-    keys = key_file.loads
-    moved, total = moved_state(keys, plan.owner), float(keys.state.sum())
-    return {
-        "algorithm": algorithm,
-        "workers": keys.workers,
-        "keys": key_file.listed_count,
-        "feasible": feasible(keys, config, plan),
-        "imbalance_before": max_relative_deviation(keys.worker_loads()),
-        "imbalance": max_relative_deviation(plan.loads),
-        "max_over_mean": max_over_mean(plan.loads),
-        "table_size": plan.table_size(keys),
-        "moved_keys": int((plan.owner != keys.owner).sum()),
-        "moved_state": moved,
-        "moved_state_fraction": moved / total if total else 0.0,
-        "plan_seconds": seconds,
-        "loads": plan.loads.tolist(),
-        "verdicts": verdicts_to_json(plan.verdicts),
-    }
-
-
-def output_tables(
-    key_file: "KeyFile", plan: "KeyPlan", table_out: Path | None, assignment_out: Path | None
-) -> dict[Path, "pa.Table"]:
-    """Return the files to write."""
-    import pyarrow as pa
-
-    keys, owner = key_file.loads, pa.array(plan.owner)
-    tables = {}
-    if table_out is not None:
-        listed = pa.array(plan.owner != keys.home)
-        entries = {"key": key_file.names, "worker": owner}
-        tables[table_out] = pa.table(entries).filter(listed)
-    if assignment_out is not None:
-        tables[assignment_out] = pa.table(
-            {"key": key_file.names, "before": pa.array(keys.owner), "after": owner}
-        )
-    return tables
 
 
 def print_key_plan(result: dict[str, Any], config: "KeyConfig", plan: "KeyPlan") -> None:

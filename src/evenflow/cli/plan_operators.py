@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.options import JsonOption
+from evenflow.cli.options import JsonOption, check_planner_options
 from evenflow.cli.output import (
     format_figures,
     print_json,
@@ -15,7 +15,6 @@ from evenflow.cli.output import (
     print_result,
     verdicts_to_json,
 )
-from evenflow.errors import InputError
 
 
 def plan_operators_command(
@@ -51,12 +50,7 @@ def plan_operators_command(
     from evenflow.planning.operators.problem import OperatorConfig
     from evenflow.planning.operators.registry import ALGORITHMS, plan_operators, warm_up
 
-    if algorithm not in ALGORITHMS:
-        raise InputError(f"--algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}")
-    if not 1 <= workers <= 100_000:
-        raise InputError(f"--workers must be 1 to 100,000, got {workers}")
-    if seed < 0:
-        raise InputError(f"--seed must not be negative, got {seed}")
+    check_planner_options(algorithm, ALGORITHMS, workers, seed)
     check_writable(placement_out, inputs=(loads, current))
     OperatorConfig(balance, exchange, correlation, capacity)  # reject bad options before reading
     snapshot, names = read_operator_snapshot(loads, current, workers)

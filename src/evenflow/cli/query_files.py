@@ -1,7 +1,9 @@
-"""Files of `evenflow plan queries`: queries, rates and placements."""
+"""Input and output of `evenflow plan queries`: queries, rates, placements, JSON."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +18,12 @@ from evenflow.cli.table_files import (
     worker_column,
 )
 from evenflow.errors import InputError
+from evenflow.model import Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
+from evenflow.planning.queries import Placement, PlacementMetrics, PlacementProblem, plan_queries
 from evenflow.planning.queries.problem import NOWHERE
+from evenflow.planning.queries.query_types import query_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,7 @@ def read_queries(path: Path, rates_path: Path | None, workers: int) -> QueryFile
 
 
 def _build_subscriptions(
-    sizes: Indices,
-    indices: Workers,
-    rates: Floats,
-    loads: Floats,
+    sizes: Indices, indices: Workers, rates: Floats, loads: Floats
 ) -> Subscriptions:
     """Sort the sources of each query and drop duplicates."""
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -89,11 +91,7 @@ def _name_column(values: pa.ChunkedArray, column: str, path: Path) -> pa.Array:
 
 
 def _source_indices(
-    values: pa.Array,
-    names: pa.Array,
-    sizes: Indices,
-    path: Path,
-    rates_path: Path | None,
+    values: pa.Array, names: pa.Array, sizes: Indices, path: Path, rates_path: Path | None
 ) -> tuple[Workers, Floats]:
     if rates_path is None:
         encoded = values.dictionary_encode()
@@ -172,3 +170,63 @@ def read_placement(path: Path, names: pa.Array, workers: int) -> Workers:
     current = np.full(len(names), NOWHERE, dtype=np.int32)
     current[indices.drop_null().to_numpy(zero_copy_only=False)] = placed[known]
     return current
+
+
+def check_single_source(query_file: QueryFile) -> None:
+    """Raise an InputError if a query has several sources."""
+    sizes = np.diff(query_file.subscriptions.starts)
+    most = int(sizes.argmax())
+    if sizes[most] > 1:
+        raise InputError(
+            f"--algorithm single-source needs queries with one source, but query "
+            f"{query_file.names[most]} has {sizes[most]}; choose another algorithm"
+        )
+
+
+def name_queries(verdicts: tuple[Verdict, ...], names: pa.Array) -> tuple[Verdict, ...]:
+    """Replace the positions of queries, which planners use, by their names."""
+    return tuple(
+        replace(verdict, subject=str(names[int(verdict.subject)]))
+        if verdict.code in ("arrival_over_bound", "no_room")
+        else verdict
+        for verdict in verdicts
+    )
+
+
+def timed_plan(
+    problem: PlacementProblem, algorithm: str, seed: int, max_moves: int | None
+) -> tuple[Placement, float]:
+    """Plan and measure the time, after a tiny plan that triggers compilation."""
+    tiny = PlacementProblem.of(
+        Subscriptions.from_source_sets([[0], [0]]), 2, current=np.zeros(2, dtype=np.int32)
+    )
+    plan_queries(tiny, algorithm, np.random.default_rng(seed), max_moves)
+    started = time.perf_counter()
+    placement = plan_queries(problem, algorithm, np.random.default_rng(seed), max_moves)
+    return placement, time.perf_counter() - started
+
+
+def plan_to_json(
+    problem: PlacementProblem,
+    algorithm: str,
+    placement: Placement,
+    metrics: PlacementMetrics,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the fields of `--json`."""
+    subscriptions = problem.subscriptions
+    return {
+        "algorithm": algorithm,
+        "workers": len(problem.fleet),
+        "queries": len(subscriptions),
+        "query_types": int(query_types(subscriptions).max()) + 1,
+        "sources": int((subscriptions.reader_counts() > 0).sum()),
+        "feasible": metrics.feasible,
+        "traffic": metrics.traffic,
+        "replication_factor": metrics.replication_factor,
+        "lower_bound": metrics.lower_bound,
+        "max_over_mean_load": metrics.max_over_mean_load,
+        "moved_queries": placement.moved,
+        "plan_seconds": seconds,
+        "queries_per_second": len(subscriptions) / seconds,
+    }

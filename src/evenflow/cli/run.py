@@ -28,8 +28,7 @@ def run_command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the service.")] = 8080,
     page: Annotated[bool, typer.Option(help="Serve the page and the API.")] = True,
     fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="First delete the checkpoint and output files."),
+        bool, typer.Option("--fresh", help="First delete the checkpoint and output files.")
     ] = False,
     sets: OverrideOption = None,
     json: JsonOption = False,

@@ -22,10 +22,7 @@ NO_WORKER = -1
 
 
 def read_table(
-    path: Path,
-    columns: tuple[str, ...],
-    optional: tuple[str, ...] = (),
-    may_be_empty: bool = False,
+    path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), may_be_empty: bool = False
 ) -> pa.Table:
     """Read the named columns of a file; InputError if one is missing or there are no rows.
 

@@ -68,11 +68,7 @@ def application(
     return Starlette(
         routes=mounted,
         middleware=[Middleware(Guard, access=access)],
-        exception_handlers={
-            InputError: _on_input_error,
-            ValidationError: _on_validation_error,
-            HTTPException: _on_http_error,
-        },
+        exception_handlers=dict.fromkeys((InputError, ValidationError, HTTPException), _on_error),
         lifespan=lifespan,
     )
 
@@ -102,20 +98,14 @@ async def _parse_body(request: Request, model: type[BaseModel]) -> BaseModel:
     return model.model_validate_json(await request.body())
 
 
-async def _on_input_error(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
-
-
-async def _on_validation_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)  # noqa: S101 - registered for this type only
-    messages = [
-        f"{'.'.join(map(str, item['loc'])) or 'body'}: {item['msg']}, "
-        f"got {str(item['input'])[:60]!r}"
-        for item in error.errors(include_url=False, include_context=False)[:10]
-    ]
-    return JSONResponse({"error": "; ".join(messages)}, 400)
-
-
-async def _on_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type only
-    return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
+async def _on_error(_: Request, error: Exception) -> Response:
+    status, message, headers = 400, str(error), None
+    if isinstance(error, HTTPException):
+        status, message, headers = error.status_code, str(error.detail), error.headers
+    elif isinstance(error, ValidationError):
+        message = "; ".join(
+            f"{'.'.join(map(str, item['loc'])) or 'body'}: {item['msg']}, "
+            f"got {str(item['input'])[:60]!r}"
+            for item in error.errors(include_url=False, include_context=False)[:10]
+        )
+    return JSONResponse({"error": message}, status, headers)

@@ -11,14 +11,13 @@ from pydantic.json_schema import models_json_schema
 
 from evenflow.service import schemas
 
-
-@dataclass(frozen=True, slots=True)
-class QueryParameter:
-    """A parameter in the query string."""
-
-    name: str
-    json_type: str
-    help: str
+# Parameters of query strings: type and description.
+_QUERY_PARAMETERS = {
+    "limit": ("integer", "maximum number of items"),
+    "all": ("boolean", "include decisions that changed nothing"),
+    "query": ("string", "only keys of this query"),
+    "count": ("integer", "maximum number of keys"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Endpoint:
     response: type[BaseModel]
     is_list: bool = False
     body: type[BaseModel] | None = None
-    parameters: tuple[QueryParameter, ...] = ()
+    parameters: tuple[str, ...] = ()
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -70,10 +69,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         _parameter(name, "path", {"type": "string"}, required=True)
         for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
-    parameters += [
-        _parameter(each.name, "query", {"type": each.json_type}, description=each.help)
-        for each in endpoint.parameters
-    ]
+    for name in endpoint.parameters:
+        json_type, description = _QUERY_PARAMETERS[name]
+        parameters.append(_parameter(name, "query", {"type": json_type}, description=description))
     if endpoint.method != "GET":
         header = {"type": "string", "const": "1"}
         parameters.append(_parameter("X-Evenflow", "header", header, required=True))

@@ -1,6 +1,7 @@
 """The endpoints of the API: reads answer from the last published state, writes call the run."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from evenflow.errors import InputError
 from evenflow.service import present, schemas
 from evenflow.service.events import EventHub
-from evenflow.service.openapi import Endpoint, QueryParameter
+from evenflow.service.openapi import Endpoint
 from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.watcher import PublishedState, Watcher
 
@@ -62,9 +63,8 @@ def read_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
     def get(path: str, summary: str, handle: Any, response: Any, *names: str) -> Endpoint:
         """`response` is a model, or `list[model]`; `names` are query parameters."""
         (model,) = get_args(response) or (response,)
-        parameters = tuple(_PARAMETERS[name] for name in names)
         is_list = model is not response
-        return Endpoint("GET", path, summary, handle, model, is_list, parameters=parameters)
+        return Endpoint("GET", path, summary, handle, model, is_list, parameters=names)
 
     def part(name: str) -> Callable[[Request], Any]:
         return lambda _: getattr(current().state, name)
@@ -76,30 +76,18 @@ def read_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
     yield get("/api/summary", "Key figures of the run", part("summary"), schemas.RunSummary)
     yield get("/api/workers", "Workers", part("workers"), list[schemas.WorkerInfo])
     yield get("/api/queries", "Queries, heaviest first", queries, list[schemas.QueryInfo], "limit")
-    yield get(
-        "/api/streams", "Streams and their traffic", part("streams"), list[schemas.StreamInfo]
-    )
+    yield get("/api/streams", "Traffic of streams", part("streams"), list[schemas.StreamInfo])
     yield get("/api/plan", "The plan of the next batch", plan, schemas.PlanInfo)
     yield get(
         "/api/decisions", "Decisions, newest first; plan changes only unless all=1",
         decisions, list[schemas.DecisionInfo], "limit", "all",
     )  # fmt: skip
-    yield get(
-        "/api/decisions/{number}", "The decision after a batch", decision, schemas.DecisionInfo
-    )
+    yield get("/api/decisions/{number}", "One decision", decision, schemas.DecisionInfo)
     yield get(
         "/api/hot-keys", "Heaviest keys of keyed queries",
         hot_keys, list[schemas.HotKeyInfo], "query", "count",
     )  # fmt: skip
     yield get("/healthz", "Liveness of the run", health, schemas.Health)
-
-
-_PARAMETERS = {
-    "limit": QueryParameter("limit", "integer", "maximum number of items"),
-    "all": QueryParameter("all", "boolean", "include decisions that changed nothing"),
-    "query": QueryParameter("query", "string", "only keys of this query"),
-    "count": QueryParameter("count", "integer", "maximum number of keys"),
-}
 
 
 def _int_parameter(request: Request, name: str, default: int) -> int:
@@ -160,22 +148,17 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
 
         return Endpoint(method, path, summary, handle, schemas.Accepted, body=body)
 
+    post, delete = partial(write, "POST"), partial(write, "DELETE")
     empty, worker = schemas.EmptyRequest, "/api/workers/{worker}"
-    yield write("POST", "/api/queries", "Submit a query or template", submit, schemas.SubmitRequest)
-    yield write("DELETE", _QUERY, "Cancel a query", cancel, None)
-    yield write("POST", f"{_QUERY}/pin", "Keep a query on a worker", pin, schemas.PinRequest)
-    yield write("POST", f"{_QUERY}/unpin", "Let a query move", unpin, empty)
-    yield write(
-        "POST", _SUBSCRIPTIONS, "Subscribe to a template", subscribe, schemas.SubscribeRequest
-    )
-    yield write(
-        "DELETE", _SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest
-    )
-    yield write("POST", f"{worker}/drain", "Move all work off a worker", drain, empty)
-    yield write("POST", f"{worker}/activate", "Give a drained worker work again", activate, empty)
-    yield write(
-        "POST", "/api/rollback", "Return to the plan before the last change", rollback, empty
-    )
+    yield post("/api/queries", "Submit a query or template", submit, schemas.SubmitRequest)
+    yield delete(_QUERY, "Cancel a query", cancel, None)
+    yield post(f"{_QUERY}/pin", "Keep a query on a worker", pin, schemas.PinRequest)
+    yield post(f"{_QUERY}/unpin", "Let a query move", unpin, empty)
+    yield post(_SUBSCRIPTIONS, "Subscribe to a template", subscribe, schemas.SubscribeRequest)
+    yield delete(_SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest)
+    yield post(f"{worker}/drain", "Move all work off a worker", drain, empty)
+    yield post(f"{worker}/activate", "Give a drained worker work again", activate, empty)
+    yield post("/api/rollback", "Return to the plan before the last change", rollback, empty)
 
 
 def _worker_number(text: str) -> int:

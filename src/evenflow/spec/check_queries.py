@@ -30,11 +30,7 @@ QUERY_SECTIONS = ("queries", "templates", "operators")
 
 
 def check_queries(
-    log: ProblemLog,
-    spec: Spec,
-    folder: Path,
-    datasets: Mapping[str, Dataset],
-    catalog: Catalog,
+    log: ProblemLog, spec: Spec, folder: Path, datasets: Mapping[str, Dataset], catalog: Catalog
 ) -> tuple[tuple[str, ...], dict[str, pa.Table]]:
     """Return the order of submission, and the subscription rows of each template."""
     hosted = {
@@ -86,9 +82,7 @@ def _tables_read(query: HostedSpec) -> set[str]:
 
 
 def _submission_order(
-    log: ProblemLog,
-    hosted: Mapping[str, tuple[str, HostedSpec]],
-    reads: Mapping[str, set[str]],
+    log: ProblemLog, hosted: Mapping[str, tuple[str, HostedSpec]], reads: Mapping[str, set[str]]
 ) -> list[str]:
     graph = {name: sorted(reads[name] & (hosted.keys() - {name})) for name in hosted}
     try:

@@ -34,9 +34,7 @@ class InputSpec(SpecModel):
         "(Kafka: `from_json(CAST(value AS STRING), '...').*`).",
     )
     dataset: str | None = Field(None, description="A name from `datasets`, instead of `format`.")
-    part: str | None = Field(
-        None, description="Stream or table of the dataset; default: the name of this entry."
-    )
+    part: str | None = Field(None, description="Part of the dataset; default: this entry's name.")
 
     @model_validator(mode="after")
     def _validate_origin(self) -> "InputSpec":
@@ -59,9 +57,7 @@ class SourceSpec(InputSpec):
     """A stream: rows with an event time."""
 
     time: str = Field(description="The event-time column, a TIMESTAMP.")
-    watermark: str = Field(
-        "0 seconds", description="How late a row may arrive after the newest one: `10 seconds`."
-    )
+    watermark: str = Field("0 seconds", description="Maximum lateness of a row: `10 seconds`.")
 
 
 class ReferenceTableSpec(InputSpec):
@@ -157,9 +153,7 @@ class SinkSpec(SpecModel):
     """Destination of results, written batch by batch after the commit."""
 
     format: str = Field(description="Any Spark format: parquet, json, csv, console, kafka, ...")
-    path: str | None = Field(
-        None, description="Output path; `{query}` is replaced by the name of the query."
-    )
+    path: str | None = Field(None, description="Output path; `{query}`: name of the query.")
     queries: NameList | Literal["*"] = Field(
         "*", description="Names of queries, templates and operators; default: all."
     )
@@ -202,13 +196,9 @@ class Spec(SpecModel):
 
     name: str = Field("evenflow", description="Name of the run.")
     workers: int = Field(description="Number of workers.", ge=1, le=4096)
-    checkpoint: str = Field(
-        description="Folder or URI of state, ledger and history; a second run continues from it."
-    )
+    checkpoint: str = Field(description="Folder or URI of the state; a second run continues it.")
     trigger: str = Field("1 second", description="Interval between batches.")
-    available_now: bool = Field(
-        False, description="Process the available data, then end; else run until stopped."
-    )
+    available_now: bool = Field(False, description="End when the available data is processed.")
     compare: Literal["hash"] | None = Field(
         None,
         description="`hash`: after the run, repeat it without balancing and show both results; "
