@@ -67,13 +67,13 @@ def test_time_to_run() -> None:
 def batch(number: int, *cpu: float) -> CompletedBatch:
     reports = tuple(
         Report(
-            slot,
+            worker,
             query_stats={"q@1": QueryStats(rows_in=10, cpu_seconds=seconds)},
             shipped_bytes={"trades": 100},
             results={"q@1": (PartRef("f", 0, 1), 5)},
             poison={"trades": (PartRef("f", 0, 1), 1)},
         )
-        for slot, seconds in enumerate(cpu)
+        for worker, seconds in enumerate(cpu)
     )
     plan = Plan(len(cpu))
     return CompletedBatch(

@@ -93,7 +93,7 @@ def _check_distinct_keys(names: pa.Array, hashes: Hashes, path: Path) -> None:
     )
 
 
-def plan_to_json(
+def key_plan_to_json(
     algorithm: str, key_file: KeyFile, config: KeyConfig, plan: KeyPlan, seconds: float
 ) -> dict[str, Any]:
     """Return the fields of `--json`."""
@@ -117,7 +117,7 @@ def plan_to_json(
     }
 
 
-def output_tables(
+def key_plan_tables(
     key_file: KeyFile, plan: KeyPlan, table_out: Path | None, assignment_out: Path | None
 ) -> dict[Path, pa.Table]:
     """Return the output files and their rows."""

@@ -42,7 +42,7 @@ def plan_keys_command(
     """Plan which key goes to which worker; print the cost and the gain."""
     import numpy as np
 
-    from evenflow.cli.key_files import output_tables, plan_to_json, read_key_file
+    from evenflow.cli.key_files import key_plan_tables, key_plan_to_json, read_key_file
     from evenflow.cli.table_files import check_csv_keys, check_writable, write_tables
     from evenflow.planning.keys import ALGORITHMS, KeyConfig, warm_up
 
@@ -56,8 +56,8 @@ def plan_keys_command(
         start = time.perf_counter()
         plan = planner(key_file.loads, config, np.random.default_rng(seed))
         seconds = time.perf_counter() - start
-    result = plan_to_json(algorithm.value, key_file, config, plan, seconds)
-    write_tables(output_tables(key_file, plan, table_out, assignment_out))
+    result = key_plan_to_json(algorithm.value, key_file, config, plan, seconds)
+    write_tables(key_plan_tables(key_file, plan, table_out, assignment_out))
     if json:
         print_json(result)
     else:

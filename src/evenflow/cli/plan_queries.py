@@ -89,7 +89,7 @@ def plan_queries_command(
     if placement_out:
         columns = {"query": query_file.names, "worker": pa.array(placement.workers)}
         write_tables({placement_out: pa.table(columns)})
-    result = query_files.plan_to_json(problem, algorithm, placement, metrics, seconds)
+    result = query_files.query_plan_to_json(problem, algorithm, placement, metrics, seconds)
     if json:
         print_json({**result, "verdicts": verdicts_to_json(metrics.verdicts)})
     else:

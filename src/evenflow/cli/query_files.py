@@ -206,7 +206,7 @@ def timed_plan(
     return placement, time.perf_counter() - started
 
 
-def plan_to_json(
+def query_plan_to_json(
     problem: PlacementProblem,
     algorithm: str,
     placement: Placement,
