@@ -1,4 +1,4 @@
-"""`evenflow plan keys` as others call it."""
+"""`evenflow plan keys`, called as users call it."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_json_fields_and_files_agree(algorithm: str, stats: Path, tmp_path: Path
         assert answer["feasible"]
 
 
-def test_the_new_table_can_be_the_current_one_of_the_next_plan(stats: Path, tmp_path: Path) -> None:
+def test_table_out_can_be_used_as_current(stats: Path, tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     first = plan(stats, "--workers", 8, "--algorithm", "cover", "--table-out", table)
     second = plan(stats, "--workers", 8, "--algorithm", "cover", "--current", table)
@@ -166,7 +166,7 @@ def test_outputs_do_not_overwrite_each_other_or_the_input(
     assert stats.read_bytes() == before
 
 
-def test_keys_that_csv_cannot_hold_are_refused_before_planning(tmp_path: Path) -> None:
+def test_keys_that_csv_cannot_hold_are_rejected_before_planning(tmp_path: Path) -> None:
     stats = tmp_path / "stats.parquet"
     keys = pa.array([{"a": 1}, {"a": 2}])
     pa.parquet.write_table(pa.table({"key": keys, "cost": [1.0, 1], "state": [1.0, 1]}), stats)
@@ -175,7 +175,7 @@ def test_keys_that_csv_cannot_hold_are_refused_before_planning(tmp_path: Path) -
     assert "CSV cannot hold keys of type struct" in result.stderr
 
 
-def test_people_get_a_table_with_bars(stats: Path) -> None:
+def test_default_output_is_a_table_with_bars(stats: Path) -> None:
     result = run(stats, "--workers", 4)
     assert result.exit_code == 0
     assert "imbalance after" in result.stdout
@@ -253,7 +253,7 @@ def test_bad_input_is_one_clear_line_and_nothing_is_written(
         ("broken.parquet", "cannot be read as parquet"),
     ],
 )
-def test_files_that_are_none(name: str, message: str, tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "stats.txt").write_text(GOOD)
     (tmp_path / "broken.parquet").write_text(GOOD)
     result = run(tmp_path / name, "--workers", 2)

@@ -72,7 +72,7 @@ def test_every_algorithm_prints_every_field(loads: Path, algorithm: str) -> None
     assert result["mean_std"] >= result["lower_bound_std"]
 
 
-def test_a_placement_can_be_planned_from_again(loads: Path, tmp_path: Path) -> None:
+def test_placement_out_can_be_used_as_current(loads: Path, tmp_path: Path) -> None:
     out = tmp_path / "placement.csv"
     planned(loads, "--workers", 2, "--algorithm", "llf-glb", "--placement-out", out)
     assert out.read_text().splitlines()[0].replace('"', "") == "operator,worker"
@@ -139,7 +139,7 @@ def test_degenerate_series(tmp_path: Path, algorithm: str) -> None:
     ],
     ids=["ragged", "twice", "nan", "negative", "text", "empty"],
 )
-def test_bad_loads_are_refused(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_bad_loads_are_rejected(tmp_path: Path, rows: list[str], message: str) -> None:
     path = table(tmp_path / "loads.csv", "operator,sample,load", *rows)
     assert message in refused("plan", "operators", path, "--workers", 2, "--json")
 
@@ -157,7 +157,7 @@ def test_bad_loads_are_refused(tmp_path: Path, rows: list[str], message: str) ->
         (["--workers", 2, "--placement-out", "out.txt"], "output files must end in"),
     ],
 )
-def test_bad_options_are_refused(loads: Path, arguments: list[object], message: str) -> None:
+def test_bad_options_are_rejected(loads: Path, arguments: list[object], message: str) -> None:
     assert message in refused("plan", "operators", loads, *arguments)
 
 
@@ -169,14 +169,14 @@ def test_bad_options_are_refused(loads: Path, arguments: list[object], message: 
         (["other,0"], "none of its operators is in"),
     ],
 )
-def test_bad_placements_are_refused(
+def test_bad_placements_are_rejected(
     loads: Path, tmp_path: Path, rows: list[str], message: str
 ) -> None:
     current = table(tmp_path / "current.csv", "operator,worker", *rows)
     assert message in refused("plan", "operators", loads, "--workers", 2, "--current", current)
 
 
-def test_operators_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+def test_contradictory_operators_are_rejected(tmp_path: Path) -> None:
     path = table(tmp_path / "l.csv", "operator,sample,load,worker", "a,0,0.1,0", "a,1,0.1,1")
     message = refused("plan", "operators", path, "--workers", 2)
     assert "operator a has several values of worker" in message
@@ -190,13 +190,13 @@ def test_operators_that_contradict_themselves_are_refused(tmp_path: Path) -> Non
     )
 
 
-def test_tables_for_people(loads: Path) -> None:
+def test_default_output_is_a_table(loads: Path) -> None:
     result = call("plan", "operators", loads, "--workers", 2)
     assert result.exit_code == 0
     assert "mean std" in result.stdout
 
 
-def test_simulating() -> None:
+def test_simulate_operators() -> None:
     arguments = ("--workers", 4, "--operators", 40, "--load", 0.7, "--seconds", 5, "--seeds", 2)
     result = call(
         "simulate", "operators", *arguments, "--plan", "cor-glb", "--rebalance", "cor-se-imp",
@@ -224,7 +224,7 @@ def test_simulating() -> None:
         (["--rebalance", "exact"], "for more than 16 operators, got 200; use fewer, or variance"),
     ],
 )
-def test_bad_simulations_are_refused(arguments: list[object], message: str) -> None:
+def test_bad_simulations_are_rejected(arguments: list[object], message: str) -> None:
     assert message in refused("simulate", "operators", *arguments)
 
 

@@ -1,4 +1,4 @@
-"""`evenflow plan queries`: from files to files, and one line for every mistake."""
+"""`evenflow plan queries`: files in, files out, one line per error."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"single-source", "repair"}))
-def test_every_algorithm_answers_in_the_same_fields(algorithm: str, queries: Path) -> None:
+def test_every_algorithm_prints_the_same_fields(algorithm: str, queries: Path) -> None:
     answer = planned(queries, "--workers", 2, "--algorithm", algorithm)
     assert list(answer) == FIELDS
     assert answer["algorithm"] == algorithm
@@ -69,8 +69,8 @@ def test_parquet_in_parquet_out_and_back_as_the_current_placement(
     assert answer["moved_queries"] == 0
 
 
-def test_repair_moves_no_more_than_asked(queries: Path, tmp_path: Path) -> None:
-    """Both groups of queries are torn apart; one move mends one of them."""
+def test_repair_respects_max_moves(queries: Path, tmp_path: Path) -> None:
+    """Both groups of queries are split; one move reunites one of them."""
     current = tmp_path / "current.csv"
     current.write_text("query,worker\nalerts,0\npairs,1\nlate,1\nstorm,0\n")
     common = (
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_a_verdict_not_an_error(tmp_path: Path) -> None:
 
 
 def test_lists_and_names_of_any_arrow_kind(tmp_path: Path) -> None:
-    """Fixed-size lists, large lists, dictionaries and large strings all say the same."""
+    """Fixed-size lists, large lists, dictionaries and large strings give the same plan."""
     out, plans = tmp_path / "out.csv", []
     names = pa.array(["a", "b", "c"])
     lists = pa.array([["x", "y"], ["y", "z"], ["x", "z"]])
@@ -134,7 +134,7 @@ def test_lists_and_names_of_any_arrow_kind(tmp_path: Path) -> None:
     assert plans[0] == plans[1] == plans[2]
 
 
-def test_people_get_a_table(queries: Path) -> None:
+def test_default_output_is_a_table(queries: Path) -> None:
     result = run(queries, "--workers", 2)
     assert result.exit_code == 0
     assert "replication factor" in result.stdout

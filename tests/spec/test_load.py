@@ -1,4 +1,4 @@
-"""A specification is checked as a whole: every error at once, each with its place."""
+"""A specification is checked as a whole: all problems at once, with positions."""
 
 from pathlib import Path
 
@@ -34,14 +34,14 @@ def refusals(tmp_path: Path, text: str, *overrides: str) -> list[str]:
     return [str(p).replace(str(tmp_path / "spec.yaml"), "spec") for p in caught.value.problems]
 
 
-def test_a_good_one_is_taken(tmp_path: Path) -> None:
+def test_a_valid_specification_is_accepted(tmp_path: Path) -> None:
     checked = read(tmp_path, GOOD)
     assert checked.order == ("dear",)
     assert checked.schemas["trades"].names == ["ts", "symbol", "price", "qty"]
     assert checked.resolve("in") == str(tmp_path / "in")
 
 
-def test_all_errors_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_problems_are_reported_with_positions(tmp_path: Path) -> None:
     text = GOOD.replace("workers: 2", "worker: 2").replace("time: ts", "tme: ts")
     text += "  odd: {sql: SELECT 1, key: 5, publish: maybe}\n"
     assert refusals(tmp_path, text) == [
@@ -90,7 +90,7 @@ def test_all_errors_are_told_at_once_with_their_places(tmp_path: Path) -> None:
         ("dataset: market", "format: csv", "sources.trades.schema: is required but missing; write"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, wanted: str) -> None:
+def test_problem_messages(tmp_path: Path, before: str, after: str, wanted: str) -> None:
     assert before in GOOD
     first, *others = refusals(tmp_path, GOOD.replace(before, after, 1))
     assert wanted in first
@@ -115,7 +115,7 @@ sinks:
 """
 
 
-def test_parts_are_checked_against_each_other(tmp_path: Path) -> None:
+def test_references_between_sections_are_checked(tmp_path: Path) -> None:
     found = refusals(tmp_path, GOOD + MORE)
     expected = [
         "queries.early.worker: unknown worker 7; workers are 0..1",
@@ -135,7 +135,7 @@ def test_parts_are_checked_against_each_other(tmp_path: Path) -> None:
         assert wanted in said
 
 
-def test_queries_are_ordered_by_who_reads_whom(tmp_path: Path) -> None:
+def test_queries_are_sorted_topologically(tmp_path: Path) -> None:
     text = GOOD + '  a: SELECT ts FROM b\n  b: {sql: "SELECT ts FROM c", publish: true}\n'
     order = read(tmp_path, text + '  c: {sql: "SELECT ts FROM trades", publish: true}\n').order
     assert order.index("c") < order.index("b") < order.index("a")
@@ -170,7 +170,7 @@ def test_overrides(tmp_path: Path) -> None:
             read(tmp_path, text, odd)
 
 
-def test_the_environment_fills_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACE", "there")
     text = GOOD.replace("checkpoint: run", "checkpoint: ${PLACE}/${KIND:-new}")
     assert read(tmp_path, text).spec.checkpoint == "there/new"
@@ -192,13 +192,13 @@ def test_subscriptions_come_from_files(tmp_path: Path, suffix: str) -> None:
     ]
 
 
-def test_the_starter_is_good(tmp_path: Path) -> None:
+def test_the_starter_is_valid(tmp_path: Path) -> None:
     starter = Path(__file__).parents[2] / "src/evenflow/spec/starter.yaml"
     read(tmp_path, starter.read_text())
 
 
 @given(st.text(max_size=60))
-def test_no_text_does_more_than_be_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         Document("any", text)
     except SpecError as error:
