@@ -222,9 +222,9 @@ GOOD = "key,cost,state\na,1,1\nb,2,2\n"
             [],
             "keys are string, those of STATS int64",
         ),
-        (GOOD, None, ["--max-imbalance", "-1"], "max-imbalance must be 0 or more, got -1"),
-        (GOOD, None, ["--max-table", "-1"], "max-table must be 0 or more, got -1"),
-        (GOOD, None, ["--beta", "nan"], "beta must be 0 or more, got nan"),
+        (GOOD, None, ["--max-imbalance", "-1"], "max-imbalance must be a number of at least 0"),
+        (GOOD, None, ["--max-table", "-1"], "max-table must be a number of at least 0, got -1"),
+        (GOOD, None, ["--beta", "nan"], "beta must be a number of at least 0, got nan"),
     ],
     ids=lambda value: None if isinstance(value, list) else str(value)[:40],
 )

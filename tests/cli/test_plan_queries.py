@@ -180,7 +180,7 @@ def test_more_pins_than_a_worker_holds(tmp_path: Path) -> None:
         (("--workers", 2, "--algorithm", "best"), "--algorithm must be one of mqp"),
         (("--workers", 2, "--algorithm", "repair"), "add --current PLACEMENT"),
         (("--workers", 2, "--algorithm", "ic", "--max-moves", 1), "max moves"),
-        (("--workers", 2, "--slack", -1), "slack must not be negative"),
+        (("--workers", 2, "--slack", -1), "slack must be a number of at least 0"),
         (("--workers", 2, "--placement-out", "no/such/p.csv"), "no such folder"),
         (("--workers", 2, "--seed", -1), "--seed must not be negative"),
     ],

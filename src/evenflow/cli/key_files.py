@@ -20,7 +20,7 @@ from evenflow.errors import InputError
 from evenflow.model import KeyLoads, RoutingTable, hash_keys
 from evenflow.model.arrays import Hashes
 from evenflow.planning.keys import KeyConfig, KeyPlan, feasible
-from evenflow.planning.keys.metrics import max_over_mean, max_relative_deviation, moved_state
+from evenflow.planning.keys.metrics import max_relative_deviation, moved_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def key_plan_to_json(
         "feasible": feasible(keys, config, plan),
         "imbalance_before": max_relative_deviation(keys.worker_loads()),
         "imbalance": max_relative_deviation(plan.loads),
-        "max_over_mean": max_over_mean(plan.loads),
+        "max_over_mean": imbalance(plan.loads),
         "table_size": plan.table_size(keys),
         "moved_keys": int((plan.owner != keys.owner).sum()),
         "moved_state": moved,

@@ -52,7 +52,7 @@ def plan_keys_command(
     check_csv_keys(key_file.names, table_out, assignment_out)
     planner = ALGORITHMS[algorithm.value]
     with quiet_stdout():
-        warm_up(planner)
+        warm_up(algorithm.value)
         start = time.perf_counter()
         plan = planner(key_file.loads, config, np.random.default_rng(seed))
         seconds = time.perf_counter() - start

@@ -65,7 +65,6 @@ def plan_queries_command(
         PlacementProblem,
         measure_placement,
     )
-    from evenflow.planning.queries.offline import worker_capacities
 
     check_planner_options(algorithm, ALGORITHMS, workers, seed)
     if max_moves is not None:
@@ -78,7 +77,7 @@ def plan_queries_command(
     placed = query_files.read_placement(current, query_file.names, workers) if current else None
     problem = PlacementProblem.of(query_file.subscriptions, fleet, query_file.pinned, placed)
     if algorithm not in ONLINE:
-        problem.check_pins(worker_capacities(problem))
+        problem.check_pins(problem.capacities())
     if algorithm == "single-source":
         query_files.check_single_source(query_file)
     placement, seconds = query_files.timed_plan(problem, algorithm, seed, max_moves)

@@ -21,8 +21,13 @@ from evenflow.errors import InputError
 from evenflow.model import Verdict
 from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries import Placement, PlacementMetrics, PlacementProblem, plan_queries
-from evenflow.planning.queries.problem import NOWHERE
+from evenflow.planning.queries import (
+    NOWHERE,
+    Placement,
+    PlacementMetrics,
+    PlacementProblem,
+    plan_queries,
+)
 from evenflow.planning.queries.query_types import query_types
 
 

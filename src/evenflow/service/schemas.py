@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenflow.model.decision import BalanceMetrics
 from evenflow.model.plan import Transfer
-from evenflow.model.verdict import Verdict
+from evenflow.model.decision import Verdict
 
 # starting: no batch has finished yet; ended: the streaming query has stopped.
 RunStatus = Literal["starting", "running", "ended"]
