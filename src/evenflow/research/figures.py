@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.research.experiment import Rows
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Rows
 from evenflow.research.seed_statistics import Spread, group_spreads
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from evenflow.errors import InputError
 from evenflow.model import Decision, Snapshot, imbalance
-from evenflow.research.experiment import Experiment, Row
+from evenflow.research.experiment import Experiment
 from evenflow.research.live_workload import LiveWorkload
+from evenflow.research.points import Row
 from evenflow.spark.flow import Flow
 from evenflow.spark.run import Run
 

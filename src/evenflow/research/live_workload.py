@@ -21,7 +21,7 @@ from evenflow.jit import kernel
 from evenflow.model import hash_keys, jump_hash
 from evenflow.model.arrays import Indices, Workers
 from evenflow.planning.controller import Balancing
-from evenflow.research.experiment import Point, Row
+from evenflow.research.points import Point, Row
 
 STATIC_ALGORITHMS = ("hash", "pkg", "ideal")
 PART_COLUMN = "part"

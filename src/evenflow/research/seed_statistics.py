@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.research.experiment import Claim, Rows
+from evenflow.research.experiment import Claim
+from evenflow.research.points import Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from evenflow.research.experiment import Experiment, PointResult, measure_point
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiments.registry import EXPERIMENTS
 from evenflow.research.live_runner import master_with_task_slots, with_spark_run
 from evenflow.spark.session import open_session
 from evenflow.spark.worker.spark_tasks import freeze_heap

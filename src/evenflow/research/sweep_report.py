@@ -8,7 +8,8 @@ from pathlib import Path
 from string import Template
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, PointResult, Rows, Scale, tidy_table
+from evenflow.research.experiment import Claim, Experiment, PointResult, tidy_table
+from evenflow.research.points import Rows, Scale
 from evenflow.research.seed_statistics import markdown_table
 from evenflow.research.sweep_folder import write_parquet_atomically
 

@@ -9,15 +9,14 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.research.experiment import (
-    SCALES,
     Experiment,
     PointResult,
-    Rows,
     measure_point,
     point_name,
     tidy_table,
 )
-from evenflow.research.experiments import EXPERIMENTS, find_experiments
+from evenflow.research.experiments.registry import EXPERIMENTS, find_experiments
+from evenflow.research.points import SCALES, Rows
 from evenflow.research.sweep_report import report_html, report_markdown, write_section
 
 PURE = [experiment for experiment in EXPERIMENTS.values() if not experiment.live]

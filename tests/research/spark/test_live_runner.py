@@ -12,15 +12,15 @@ from evenflow.errors import InputError
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research.experiment import (
     Experiment,
-    Point,
     PointResult,
     measure_point,
     point_name,
     tidy_table,
 )
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiments.registry import EXPERIMENTS
 from evenflow.research.live_runner import master_with_task_slots, with_spark_run
 from evenflow.research.live_workload import keys_by_worker, two_choices
+from evenflow.research.points import Point
 
 LIVE = [experiment for experiment in EXPERIMENTS.values() if experiment.live]
 # What makes them short. The names are those of the points' columns.

@@ -6,8 +6,9 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from evenflow.research.experiment import Point, PointResult, Row, measure_point, point_name
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiment import PointResult, measure_point, point_name
+from evenflow.research.experiments.registry import EXPERIMENTS
+from evenflow.research.points import Point, Row
 from evenflow.research.sweep import group_equal_points, one_per_algorithm_first, sweep_points
 
 FIGURE = EXPERIMENTS["borealis-fig1"]

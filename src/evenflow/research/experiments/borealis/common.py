@@ -9,9 +9,9 @@ once starts from a random plan, one that plans every second from the connected p
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evenflow.research.experiment import Point, Row, Scale
 from evenflow.research.operator_simulator.simulation import SimulationConfig as Simulated
 from evenflow.research.operator_simulator.simulation import simulate_network
+from evenflow.research.points import Point, Row, Scale
 
 PAPER = "Dynamic Load Distribution in the Borealis Stream Processor (ICDE 2005)"
 SECONDS: dict[Scale, float] = {"small": 60.0, "paper": 200.0}

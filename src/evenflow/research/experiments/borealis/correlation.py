@@ -11,7 +11,7 @@ from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import plan_operators, warm_up
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
     LOAD_LABEL,
@@ -27,6 +27,7 @@ from evenflow.research.operator_simulator.workload import (
     sample_rates,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import format_number, group_spreads, markdown_table
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis import common
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
@@ -21,6 +21,7 @@ from evenflow.research.operator_simulator.workload import (
     chain_network,
     periodic_streams,
 )
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,

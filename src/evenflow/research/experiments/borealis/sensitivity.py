@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis import common
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
@@ -16,6 +16,7 @@ from evenflow.research.experiments.borealis.common import (
     point_grid,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,

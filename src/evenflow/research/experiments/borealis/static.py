@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis import common
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
@@ -14,6 +14,7 @@ from evenflow.research.experiments.borealis.common import (
 )
 from evenflow.research.operator_simulator.simulation import simulate_network
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     format_number,

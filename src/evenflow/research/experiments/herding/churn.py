@@ -13,7 +13,7 @@ import numpy as np
 from evenflow.planning.queries import ONLINE, Fleet
 from evenflow.planning.queries.herd import herd
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     BETA,
     BETAS,
@@ -28,6 +28,7 @@ from evenflow.research.experiments.herding.common import (
     point_seed,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.query_churn import Churn, PlacementRule, simulate_churn
 from evenflow.research.seed_statistics import (
     Spread,

@@ -19,7 +19,7 @@ from evenflow.planning.queries import (
     place_arrivals,
     plan_queries,
 )
-from evenflow.research.experiment import Point, Row, Scale
+from evenflow.research.points import Point, Row, Scale
 from evenflow.research.subscription_workload import random_subscriptions
 
 PAPER = "Herding “small” streaming queries (MSR-TR-2015-26)"

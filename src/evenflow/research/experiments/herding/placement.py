@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Rows
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     PAPER,
     POPULARITY_LABEL,
@@ -17,6 +17,7 @@ from evenflow.research.experiments.herding.common import (
     popularity_and_width_grid,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Rows
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,

@@ -9,7 +9,7 @@ from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import Fleet, PlacementProblem, measure_placement, plan_queries
 from evenflow.planning.queries.onrand import expected_traffic
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     BETA,
     PAPER,
@@ -18,6 +18,7 @@ from evenflow.research.experiments.herding.common import (
     draw_subscriptions,
     point_seed,
 )
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,

@@ -16,9 +16,10 @@ import numpy as np
 
 from evenflow.planning.queries import Fleet, PlacementProblem, plan_queries, total_traffic
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.churn import online_rule
 from evenflow.research.experiments.herding.common import PAPER, draw_subscriptions, point_seed
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.query_churn import (
     Churn,
     draw_arrivals_and_departures,

@@ -24,8 +24,8 @@ from evenflow.model import KeyLoads, hash_keys, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan, feasible, warm_up
 from evenflow.planning.keys.metrics import max_over_mean, moved_state, windowed_state
-from evenflow.research.experiment import Point, Row, Scale
 from evenflow.research.key_workload import fluctuate_costs, zipf_costs
+from evenflow.research.points import Point, Row, Scale
 
 PAPER = "Parallel stream processing against workload skewness and variance (HPDC 2017)"
 DEFAULTS: Point = {

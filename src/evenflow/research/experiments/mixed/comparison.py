@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Rows
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import MOVED_LABEL, PLANNING_LABEL, WINDOWS
+from evenflow.research.points import Rows
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,

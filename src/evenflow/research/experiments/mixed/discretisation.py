@@ -21,7 +21,7 @@ from evenflow.planning.keys.compact import compact_with_degree, group_keys, mixe
 from evenflow.planning.keys.discretise import discretise
 from evenflow.planning.keys.metrics import moved_state
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import (
     DEFAULTS,
     INTERVALS,
@@ -32,6 +32,7 @@ from evenflow.research.experiments.mixed.closed_loop import (
     run_adjustments,
     with_cpu_seconds,
 )
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import format_number, group_spreads, make_claim
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ tries every number of entries to send home: `small` has 10,000 keys, else it alo
 
 from typing import TYPE_CHECKING
 
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import PAPER, measure_loop, point_grid
 from evenflow.research.experiments.mixed.comparison import draw_loop
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     format_number,
     group_spreads,

@@ -11,9 +11,10 @@ import numpy as np
 
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import DEFAULTS, PAPER, SEEDS
 from evenflow.research.key_workload import zipf_costs
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import PAPER, WINDOWS, measure_loop, point_grid
 from evenflow.research.experiments.mixed.comparison import (
     PLANNERS,
@@ -12,6 +12,7 @@ from evenflow.research.experiments.mixed.comparison import (
     format_values,
     moved_state_spreads,
 )
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import group_spreads, make_claim
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.comparison import SpreadByKey
 from evenflow.research.experiments.mixed.live_points import (
@@ -27,6 +27,7 @@ from evenflow.research.experiments.mixed.live_points import (
 )
 from evenflow.research.key_workload import fluctuate_costs, zipf_costs
 from evenflow.research.live_workload import LiveWorkload, count_workload, point_balancing
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     format_number,
     group_spreads,

@@ -24,8 +24,9 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.research import figures
-from evenflow.research.experiment import Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Experiment
 from evenflow.research.live_workload import requires_spark
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import group_spreads
 
 WORKERS: dict[Scale, int] = {"small": 8, "paper": 15}

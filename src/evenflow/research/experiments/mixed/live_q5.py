@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from evenflow.datasets import tpch_q5
 from evenflow.datasets.tpch import Tpch
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.live_points import (
     SEEDS,
@@ -27,6 +27,7 @@ from evenflow.research.experiments.mixed.live_points import (
     summarise_points,
 )
 from evenflow.research.live_workload import LiveQuery, LiveWorkload, point_balancing
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import format_number, group_spreads, make_claim
 
 if TYPE_CHECKING:

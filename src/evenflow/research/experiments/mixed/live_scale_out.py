@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.live_points import (
     CHANGE_BATCHES,
@@ -25,6 +25,7 @@ from evenflow.research.experiments.mixed.live_points import (
 from evenflow.research.experiments.mixed.live_tolerance import word_batches
 from evenflow.research.live_workload import LiveWorkload, count_workload, point_balancing
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import Spread, format_number, make_claim
 
 if TYPE_CHECKING:

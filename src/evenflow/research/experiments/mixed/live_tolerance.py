@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from evenflow.datasets.market import Market
 from evenflow.datasets.words import Words
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.live_points import (
     NOISE_REASON,
@@ -26,6 +26,7 @@ from evenflow.research.experiments.mixed.live_points import (
     summarise_points,
 )
 from evenflow.research.live_workload import LiveQuery, LiveWorkload, count_workload, point_balancing
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,

@@ -6,7 +6,7 @@ Figure 18 lets MinMig adjust 10,000 keys again and again, as the paper does.
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import (
     MOVED_LABEL,
     PAPER,
@@ -15,6 +15,7 @@ from evenflow.research.experiments.mixed.closed_loop import (
     run_adjustments,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import (
     MOVED_LABEL,
     PAPER,
@@ -17,6 +17,7 @@ from evenflow.research.experiments.mixed.closed_loop import (
     point_grid,
 )
 from evenflow.research.experiments.mixed.comparison import PLANNERS, format_values
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import PAPER, WINDOWS, measure_loop, point_grid
 from evenflow.research.experiments.mixed.comparison import (
     PLANNERS,
@@ -11,6 +11,7 @@ from evenflow.research.experiments.mixed.comparison import (
     draw_loop,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     format_number,
     group_spreads,
