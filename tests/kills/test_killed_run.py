@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.spark.driver.test_crash_points import POINTS
+from tests.support.crash_points import POINTS
 from tests.support.kill_driver import LOCAL, begin, check, end, kill_at_random, lay, start
 from tests.support.spark_harness import write_batches, zipf_batches
 
