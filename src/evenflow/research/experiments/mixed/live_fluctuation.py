@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research import figures
 from evenflow.research.experiment import Claim
@@ -45,8 +46,7 @@ FLUCTUATIONS: dict[Scale, tuple[float, ...]] = {
 }
 KEYS: dict[Scale, int] = {"small": 10_000, "paper": 100_000}
 CHANGES: dict[Scale, int] = {"small": 1, "paper": 4}
-BATCH_US = 10_000_000
-START_US = 1_767_225_600_000_000  # 2026
+BATCH_US = 10 * SECOND_US
 
 
 def _points(scale: Scale) -> list[Point]:
@@ -72,7 +72,7 @@ def fluctuating_batches(point: Point) -> list[pa.Table]:
         count = int(point["batch_rows"])
         times = START_US + at * BATCH_US + np.arange(count) * BATCH_US // count
         keys = rng.choice(number, count, p=cost / cost.sum())
-        columns = [pa.array(times).cast(pa.timestamp("us", "UTC")), pa.array(keys)]
+        columns = [pa.array(times).cast(EVENT_TIME), pa.array(keys)]
         made.append(pa.Table.from_arrays(columns, names=["ts", "item"]))
     return made
 
