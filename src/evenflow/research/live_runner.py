@@ -78,7 +78,7 @@ def _start_run(spark: "SparkSession", folder: Path, wanted: LiveWorkload) -> Run
     )
     for name, batches in wanted.streams.items():
         path = str(folder / name)
-        _write_batches(folder / name, batches)
+        write_batches(folder / name, batches)
         schema = spark.read.parquet(path).schema
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         flow.source(name, reader.parquet(path), time="ts", watermark="0 seconds")
@@ -91,9 +91,9 @@ def _start_run(spark: "SparkSession", folder: Path, wanted: LiveWorkload) -> Run
     )
 
 
-def _write_batches(folder: Path, batches: Iterable[pa.Table]) -> None:
-    """Write a file for each batch; Spark reads them in the order of their times."""
-    folder.mkdir()
+def write_batches(folder: Path, batches: Iterable[pa.Table]) -> None:
+    """Write one file per batch; Spark reads files in order of their modification times."""
+    folder.mkdir(parents=True)
     for at, rows in enumerate(batches):
         path = folder / f"{at:05d}.parquet"
         pq.write_table(rows, path)
