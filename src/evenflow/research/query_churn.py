@@ -176,7 +176,7 @@ def _mean_arrivals(steps: Indices, churn: Churn) -> Floats | float:
 
 
 def _query_events(arrived: Indices, departs: Indices) -> tuple[Indices, Indices]:
-    """Return events in order, and their sort keys: 2 * step for departures, one more for arrivals."""
+    """Return events in order and their sort keys: 2 * step, one more for arrivals."""
     leaving = np.flatnonzero(departs <= arrived[-1])
     events = np.concatenate((np.arange(len(arrived)), departure_events(leaving)))
     keys = np.concatenate((2 * arrived + 1, 2 * departs[leaving]))

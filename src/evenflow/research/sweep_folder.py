@@ -48,7 +48,7 @@ POINT_SCHEMA = pa.schema(
 
 @cache
 def code_digest(live: bool) -> str:
-    """Return a digest of the code that measures the points of live, or of all other, experiments."""
+    """Return a digest of the code that measures points, live ones or all others."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     packages = (*DIGEST_PACKAGES, *LIVE_PACKAGES) if live else DIGEST_PACKAGES
     excluded = PRESENTATION_FILES if live else PRESENTATION_FILES | LIVE_FILES

@@ -35,10 +35,10 @@ def _draw(rows: Rows) -> "Figure":
 def _claims(rows: Rows) -> list[Claim]:
     times = group_spreads(rows, "milliseconds", ["algorithm", "keys"])
     ratio = group_spreads(rows, "times_argsort", ["algorithm", "keys"])
-    found = moved_state_spreads(rows, "keys")
+    spreads = moved_state_spreads(rows, "keys")
     taken = sorted(set(rows["keys"].to_pylist()))
-    ranges = {w: [found["mixed", w, at].mean for at in taken] for w in WINDOWS}
-    stable = all(max(mine) < 2.5 * min(mine) for mine in ranges.values())
+    ranges = {w: [spreads["mixed", w, at].mean for at in taken] for w in WINDOWS}
+    stable = all(max(moved) < 2.5 * min(moved) for moved in ranges.values())
     return [
         claim_cheaper(rows, "keys", "Mixed moves less state than MinTable at any number of keys",
                  taken),
@@ -51,8 +51,8 @@ def _claims(rows: Rows) -> list[Claim]:
         make_claim(
             "Mixed's cost is stable whatever the number of keys",
             "; ".join(
-                f"window {w}: " + format_values(dict(zip(taken, mine, strict=True))) + " %"
-                for w, mine in ranges.items()
+                f"window {w}: " + format_values(dict(zip(taken, moved, strict=True))) + " %"
+                for w, moved in ranges.items()
             ),
             stable,
         ),
