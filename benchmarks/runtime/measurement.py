@@ -28,7 +28,7 @@ from benchmarks.runtime.sides import session, stream_files
 from benchmarks.workloads import BEGIN, COUNT, JOIN, SECOND, temporary_folder, trades
 from evenflow import Balancing, Flow
 from evenflow.datasets.zipf import draw_zipf
-from evenflow.model import Plan, Snapshot
+from evenflow.model import BalanceMetrics, Decision, Reason, Snapshot, Trigger
 from evenflow.research.live_runner import write_batches
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.completed_batch import CompletedBatch
@@ -41,6 +41,7 @@ WORKERS = 8
 TURN_BATCHES = 2
 WARM_UP_TURNS, MEASURED_TURNS = 16, 80
 RUNS = 2
+NO_METRICS = BalanceMetrics(1.0, 0.0, 0.0)
 
 
 def is_measured(batch: int) -> bool:
@@ -51,10 +52,10 @@ def is_measured(batch: int) -> bool:
 class AlternatingMeasureOptions:
     """Replaces `MeasureOptions` on the workers."""
 
-    emulated_cost = 0.0
+    emulated_seconds_per_row = 0.0
 
     @property
-    def keys(self) -> bool:
+    def per_key(self) -> bool:
         """Whether keys are counted in the current batch."""
         return is_measured(batch_id())
 
@@ -71,6 +72,7 @@ class AlternatingBalancer(Balancer):
         super().__init__(Balancing.off())  # without moves both turns do the same work
         self.commit_seconds: dict[int, float] = {}
         self.history_seconds = 0.0
+        self._started = 0.0
         self.ended: dict[int, tuple[float, float]] = {}
 
     def open(self, store: FileStore, head: int) -> None:
@@ -88,19 +90,20 @@ class AlternatingBalancer(Balancer):
 
         self._history._compact = timed  # type: ignore[method-assign]
 
-    def __call__(self, batch: CompletedBatch) -> Plan | None:
-        if not is_measured(batch.number):
-            return None
-        began = time.thread_time()
-        plan = super().__call__(batch)
-        self.commit_seconds[batch.number] = time.thread_time() - began
-        return plan
-
-    def record(self, batch: CompletedBatch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+    def observe(self, batch: CompletedBatch) -> None:
         if is_measured(batch.number):
-            began = time.thread_time()
-            super().record(batch, plan, refused)
-            self.commit_seconds[batch.number] += time.thread_time() - began
+            self._started = time.thread_time()
+            super().observe(batch)
+
+    def propose(self, batch: CompletedBatch) -> Decision:
+        if is_measured(batch.number):
+            return super().propose(batch)
+        return Decision(batch.number, batch.at, Trigger.NONE, Reason.OFF, "", NO_METRICS)
+
+    def record(self, decision: Decision, batch: CompletedBatch) -> None:
+        if is_measured(batch.number):
+            super().record(decision, batch)
+            self.commit_seconds[batch.number] = time.thread_time() - self._started
         self.ended[batch.number] = time.perf_counter(), cpu_seconds()
 
 

@@ -1,4 +1,4 @@
-"""Names and durations as users write them."""
+"""Durations as users write them."""
 
 import re
 
@@ -12,7 +12,6 @@ _UNITS_US = {
     "hour": 3_600_000_000,
     "day": 86_400_000_000,
 }
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def duration_us(text: str, what: str) -> int:
@@ -31,10 +30,3 @@ def duration_us(text: str, what: str) -> int:
             raise InputError(f"{what} {text!r} has the unit {unit!r}; use {', '.join(_UNITS_US)}")
         total += int(number) * _UNITS_US[name]
     return total
-
-
-def check_name(name: str, what: str) -> str:
-    """Refuse names that SQL could not say."""
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} cannot name a {what}; use letters, digits and _")
-    return name

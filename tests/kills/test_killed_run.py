@@ -27,7 +27,7 @@ def test_the_driver_killed_again_and_again(tmp_path: Path) -> None:
     write_rows(tmp_path)
     steps = [f"driver.{step}" for step in (*DECIDE_STEPS, *TRANSFER_STEPS)]
     assert {*steps, "worker.before_write", "worker.after_write"} == set(POINTS)
-    for point in ("run.widened", "driver.asked", *steps):
+    for point in ("run.widened", "committer.asked", *steps):
         assert run_program(tmp_path, f"{point}:1") == -signal.SIGKILL, f"{point} was not reached"
     assert run_program(tmp_path, "worker.after_write:2") == 0
     assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"

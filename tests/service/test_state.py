@@ -42,7 +42,7 @@ def test_loads_are_shares_of_a_core() -> None:
 
 def test_a_worker_is_draining_until_the_plan_says_drained() -> None:
     world = World()
-    asked = seen(world, drain=frozenset({2}))
+    asked = seen(world, workers_to_drain=frozenset({2}))
     assert [worker.status for worker in present.worker_infos(asked)] == [
         "active",
         "active",

@@ -55,8 +55,8 @@ class World:
     def snapshot(self, batch: int = 0, loads: Any = (1.0, 0.0, 0.0), **more: Any) -> Snapshot:
         queries = {"a": load(loads), "k": load((0.0, 0.6, 0.2), keys=hot_key())}
         shipped = {"trades": np.array([100.0, 30.0, 10.0])}
-        given = {"queries": queries, "shipped": shipped, **more}
-        return Snapshot(batch, 1000.0 + batch, 2.0, self.plan, self.plan, **given)
+        fields = {"queries": queries, "shipped_bytes": shipped, **more}
+        return Snapshot(batch, 1000.0 + batch, 2.0, self.plan, self.plan, **fields)
 
 
 def load(loads: Any, **more: Any) -> QueryLoad:

@@ -104,7 +104,7 @@ def any_plan(chance: random.Random, workers: int) -> Plan:
 def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:
     """Host all submissions, the templates with their subscriptions."""
     local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
-    queries = local.driver.next_registry_and_plan()[0].queries
+    queries = local.committer.commands.next_registry_and_plan()[0].queries
     wanted = ((name, subscription_rows(queries[name], rows)) for name, rows in SUBSCRIBED.items())
-    local.driver.write_first_subscriptions(wanted)
+    local.committer.write_first_subscriptions(wanted)
     return local

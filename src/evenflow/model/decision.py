@@ -3,8 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from evenflow.model.codes import Reason, Trigger, VerdictCode
 from evenflow.model.plan import Move, Plan, Transfer
-from evenflow.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A named limit of a plan.
+
+    `code` is stable and for machines, `subject` names the key, query or worker it is about,
+    `message` is for people, and `reachable` is what can be hoped for of the broken bound,
+    where that is known.
+    """
+
+    code: VerdictCode
+    subject: str
+    message: str
+    reachable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +58,8 @@ class Decision:
 
     batch: int
     at: float
-    trigger: str
-    reason: str
+    trigger: Trigger
+    reason: Reason
     message: str
     before: BalanceMetrics
     predicted: BalanceMetrics | None = None

@@ -107,7 +107,7 @@ def test_a_budget_spreads_a_plan_over_borders_in_the_order_asked(order: str) -> 
 
 
 def test_a_budget_of_bytes_still_lets_a_larger_item_through() -> None:
-    flow = whole_flow([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 0], 4, state=1e6)
+    flow = whole_flow([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 0], 4, state_bytes=1e6)
     run(flow, 12, Balancing(budget_bytes=10.0))
     assert flow.imbalance() == pytest.approx(1.0)
     assert all(len(decision.moves) == 1 for decision in plans(flow))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.model import MoveOrder
 from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
 from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
 from evenflow.planning.queries import OFFLINE, ONLINE
@@ -17,7 +18,7 @@ CHOICES = {
     "queries": (*ONLINE, OFF),
     "operators": (*OPERATOR_ALGORITHMS, OFF),
     "repair": (*OFFLINE, OFF),
-    "order": ("hot", "small"),
+    "order": tuple(MoveOrder),
 }
 
 

@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import BalanceMetrics, Decision, Plan, Snapshot, Verdict, moves_between
+from evenflow.model import (
+    BalanceMetrics,
+    Decision,
+    Plan,
+    Reason,
+    Snapshot,
+    Trigger,
+    Verdict,
+    VerdictCode,
+    moves_between,
+)
 from evenflow.planning.controller.arrivals import mean_stream_bytes
 from evenflow.planning.controller.balance import predicted_balance
 from evenflow.planning.controller.config import OFF, Balancing
@@ -34,14 +44,14 @@ from evenflow.planning.controller.window import (
 from evenflow.planning.controller.worker_loads import WorkerLoads
 
 NO_CHANGE_REASONS = (
-    "infeasible",
-    "cooldown",
-    "gain_too_small",
-    "moves_in_flight",
-    "not_sure",
-    "few_samples",
-    OFF,
-    "balanced",
+    Reason.INFEASIBLE,
+    Reason.COOLDOWN,
+    Reason.GAIN_TOO_SMALL,
+    Reason.MOVES_IN_FLIGHT,
+    Reason.NOT_SURE,
+    Reason.FEW_SAMPLES,
+    Reason.OFF,
+    Reason.BALANCED,
 )
 """Why nothing is done, what matters most first."""
 
@@ -77,10 +87,10 @@ class PlanDraft:
 
     loads: WorkerLoads
     context: DecisionContext
-    trigger: str = "none"
-    reason: str = ""
+    trigger: Trigger = Trigger.NONE
+    reason: Reason | None = None
     messages: list[str] = field(default_factory=list)
-    no_change_reasons: set[str] = field(default_factory=set)
+    no_change_reasons: set[Reason] = field(default_factory=set)
     verdicts: list[Verdict] = field(default_factory=list)
 
     @property
@@ -88,14 +98,14 @@ class PlanDraft:
         """The plan as it stands."""
         return self.loads.plan
 
-    def apply_change(self, plan: Plan, trigger: str, reason: str, note: str) -> None:
+    def apply_change(self, plan: Plan, trigger: Trigger, reason: Reason, note: str) -> None:
         """Take a change in; the first one names the decision."""
-        if not self.reason:
+        if self.reason is None:
             self.trigger, self.reason = trigger, reason
         self.loads = WorkerLoads.under_plan(self.context.window, plan)
         self.messages.append(note)
 
-    def add_step_result(self, step_reason: str, verdicts: tuple[Verdict, ...]) -> None:
+    def add_step_result(self, step_reason: Reason, verdicts: tuple[Verdict, ...]) -> None:
         """Keep what a step found, whether or not it changes anything."""
         self.no_change_reasons.add(step_reason)
         self.verdicts += verdicts
@@ -112,7 +122,9 @@ def decide(
     before = view.predict_balance(draft.loads)
     target = _unfinished_target(view, decisions, before)
     if target is not None:
-        draft.apply_change(target, "staged", "staged", "the next step of the plan before")
+        draft.apply_change(
+            target, Trigger.STAGED, Reason.STAGED, "the next step of the plan before"
+        )
         return _build_decision(draft, before)
     _apply_drains(draft)
     if before.mean_load > 0:
@@ -129,7 +141,7 @@ def _build_context(
     batch = window[-1].batch
     left = recently_left_workers(decisions, batch, config.cooldown)
     tried = any(
-        decision.trigger == "bursts" and decision.batch > batch - config.cooldown
+        decision.trigger == Trigger.BURSTS and decision.batch > batch - config.cooldown
         for decision in decisions[-config.cooldown :]
     )
     return DecisionContext(window, mean_stream_bytes(window), left, config, tried)
@@ -169,9 +181,13 @@ def _apply_drains(draft: PlanDraft) -> None:
     goes, comes = drain - plan.drained, plan.drained - drain
     changed = plan_with_drained(view.last_snapshot, drain, loads, view.stream_bytes, view.config)
     if comes:
-        draft.apply_change(changed, "activate", "activated", f"activates {_format_workers(comes)}")
+        draft.apply_change(
+            changed, Trigger.ACTIVATE, Reason.ACTIVATED, f"activates {_format_workers(comes)}"
+        )
     if goes:
-        draft.apply_change(changed, "drain", "drained", f"drains {_format_workers(goes)}")
+        draft.apply_change(
+            changed, Trigger.DRAIN, Reason.DRAINED, f"drains {_format_workers(goes)}"
+        )
 
 
 def _apply_promotions(draft: PlanDraft, before: BalanceMetrics) -> None:
@@ -181,7 +197,9 @@ def _apply_promotions(draft: PlanDraft, before: BalanceMetrics) -> None:
     names = queries_to_promote(view.window, draft.plan, before.mean_load, view.config)
     if names:
         note = f"spreads {', '.join(names)} over all workers"
-        draft.apply_change(promote_queries(draft.plan, names), "promotion", "promoted", note)
+        draft.apply_change(
+            promote_queries(draft.plan, names), Trigger.PROMOTION, Reason.PROMOTED, note
+        )
 
 
 def _fix_imbalance(draft: PlanDraft) -> None:
@@ -190,11 +208,11 @@ def _fix_imbalance(draft: PlanDraft) -> None:
     forced = draft.plan.drained != draft.context.next_plan.drained
     if not forced:
         if len(levels.snapshots) < config.samples:
-            draft.no_change_reasons.add("few_samples")
+            draft.no_change_reasons.add(Reason.FEW_SAMPLES)
             return
         if levels.confident_imbalance(config.confidence) <= 1 + config.max_imbalance:
             even = draft.context.predict_balance(levels).imbalance <= 1 + config.max_imbalance
-            draft.no_change_reasons.add("balanced" if even else "not_sure")
+            draft.no_change_reasons.add(Reason.BALANCED if even else Reason.NOT_SURE)
             return
     steps = [_rebalance_keys, _rebalance_queries]
     for step in steps if _keys_cause_imbalance(levels) else reversed(steps):
@@ -217,7 +235,7 @@ def _rebalance_keys(draft: PlanDraft, forced: bool) -> None:
     """Plan keyed queries, the heaviest first, until the load is even."""
     view, config = draft.context, draft.context.config
     if config.keys == OFF:
-        draft.no_change_reasons |= {OFF} if draft.loads.keyed_queries else set()
+        draft.no_change_reasons |= {Reason.OFF} if draft.loads.keyed_queries else set()
         return
     weight = {name: float(part.series.sum()) for name, part in draft.loads.keyed_queries.items()}
     for name in sorted(weight, key=lambda name: (-weight[name], name)):
@@ -229,13 +247,13 @@ def _rebalance_keys(draft: PlanDraft, forced: bool) -> None:
         if step.table is not None:
             plan = replace(draft.plan, tables={**draft.plan.tables, name: step.table})
             note = f"keys of {name}: from {step.before:.3f} to {step.after:.3f} times the mean"
-            draft.apply_change(plan, "imbalance", "keys", note)
+            draft.apply_change(plan, Trigger.IMBALANCE, Reason.KEYS, note)
 
 
 def _rebalance_queries(draft: PlanDraft, forced: bool) -> None:
     view = draft.context
     if view.config.operators == OFF:
-        draft.no_change_reasons |= {OFF} if draft.loads.whole_queries else set()
+        draft.no_change_reasons |= {Reason.OFF} if draft.loads.whole_queries else set()
         return
     _apply_query_rebalance(
         draft,
@@ -246,7 +264,7 @@ def _rebalance_queries(draft: PlanDraft, forced: bool) -> None:
 def _separate_bursts(draft: PlanDraft) -> None:
     """Move bursts apart; a try that failed is not repeated within the cooldown."""
     view = draft.context
-    if view.config.operators != OFF and not draft.reason and not view.bursts_tried_recently:
+    if view.config.operators != OFF and draft.reason is None and not view.bursts_tried_recently:
         _apply_query_rebalance(
             draft, separate_bursts(draft.loads, view.stream_bytes, view.recently_left, view.config)
         )
@@ -257,8 +275,8 @@ def _apply_query_rebalance(draft: PlanDraft, step: QueryRebalance) -> None:
     if step.placement is not None:
         plan = replace(draft.plan, placement={**draft.plan.placement, **step.placement})
         note = f"{len(step.placement)} queries: from {step.before:.3f} to {step.after:.3f}"
-        draft.apply_change(plan, step.trigger, "queries", f"{note} times the mean")
-    elif step.trigger != "none" and not draft.reason:
+        draft.apply_change(plan, step.trigger, Reason.QUERIES, f"{note} times the mean")
+    elif step.trigger != Trigger.NONE and draft.reason is None:
         draft.trigger = step.trigger
 
 
@@ -266,10 +284,10 @@ def _build_decision(draft: PlanDraft, before: BalanceMetrics) -> Decision:
     """Turn the draft into a decision; nothing changed is a decision as well."""
     view, following = draft.context, draft.context.next_plan
     last, verdicts = view.last_snapshot, tuple(dict.fromkeys(draft.verdicts))
-    if not draft.reason or same_plan(draft.plan, following):
+    if draft.reason is None or same_plan(draft.plan, following):
         reason = _no_change_reason(draft, before)
         message = f"{reason}: busiest worker at {before.imbalance:.3f} times the mean"
-        trigger = "none" if draft.reason else draft.trigger
+        trigger = Trigger.NONE if draft.reason else draft.trigger
         return Decision(last.batch, last.at, trigger, reason, message, before, verdicts=verdicts)
     known = last_snapshot_with_keys(view.window)
     plan = next_stage(following, draft.plan, known, view.config)
@@ -293,16 +311,20 @@ def _build_decision(draft: PlanDraft, before: BalanceMetrics) -> Decision:
     )
 
 
-def _no_change_reason(draft: PlanDraft, before: BalanceMetrics) -> str:
+def _no_change_reason(draft: PlanDraft, before: BalanceMetrics) -> Reason:
     config = draft.context.config
     if (config.keys, config.operators) == (OFF, OFF):
-        return OFF
+        return Reason.OFF
     if before.mean_load <= 0:
-        return "no_load"
-    if any(verdict.code in ("all_drained", "pinned_on_drained") for verdict in draft.verdicts):
-        return "infeasible"
+        return Reason.NO_LOAD
+    if any(
+        verdict.code in (VerdictCode.ALL_DRAINED, VerdictCode.PINNED_ON_DRAINED)
+        for verdict in draft.verdicts
+    ):
+        return Reason.INFEASIBLE
     return next(
-        (reason for reason in NO_CHANGE_REASONS if reason in draft.no_change_reasons), "balanced"
+        (reason for reason in NO_CHANGE_REASONS if reason in draft.no_change_reasons),
+        Reason.BALANCED,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from evenflow.model import Plan, RoutingTable, Snapshot, Verdict, home_workers
+from evenflow.model import Plan, RoutingTable, Snapshot, Verdict, VerdictCode, home_workers
 from evenflow.planning.controller.arrivals import place_arriving_queries
 from evenflow.planning.controller.config import Balancing
 
@@ -17,7 +17,7 @@ def drainable_workers(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict
     following = snapshot.next_plan
     if not set(range(following.workers)) - snapshot.workers_to_drain:
         everyone = Verdict(
-            "all_drained",
+            VerdictCode.ALL_DRAINED,
             "workers",
             f"all {following.workers} workers are to be drained; one must stay: activate one",
         )
@@ -30,7 +30,7 @@ def drainable_workers(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict
     }
     verdicts = tuple(
         Verdict(
-            "pinned_on_drained",
+            VerdictCode.PINNED_ON_DRAINED,
             name,
             f"worker {worker} cannot be drained while {name} is pinned to it; unpin the query",
         )

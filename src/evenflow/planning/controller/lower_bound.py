@@ -52,7 +52,7 @@ def max_load_lower_bound(cost: Floats, stays: Floats, slack: float) -> LowerBoun
     >>> max_load_lower_bound(np.array([0.75, 0.5, 0.05]), np.array([0.25, 0.45]), 0.1)
     LowerBound(load=1.0, limiting_item=0, limiting_count=1)
     >>> max_load_lower_bound(np.full(3, 0.6), np.array([0.1, 0.1]), 0.1)
-    Floor(load=1.3, item=2, number=3)
+    LowerBound(load=1.3, limiting_item=2, limiting_count=3)
     """
     floor = LowerBound(float(stays.max()))
     coarse = np.flatnonzero(cost > max(slack, LOWER_BOUND_TOLERANCE))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evenflow.model import Decision, Plan, Snapshot, moves_between
+from evenflow.model import Decision, Plan, Reason, Snapshot, Trigger, moves_between
 from evenflow.planning.controller.arrivals import mean_stream_bytes
 from evenflow.planning.controller.balance import predicted_balance
 from evenflow.planning.controller.predict import moved_bytes
@@ -21,8 +21,8 @@ def manual_decision(
     return Decision(
         last.batch,
         last.at,
-        "asked",
-        "asked",
+        Trigger.MANUAL,
+        Reason.MANUAL,
         message,
         predicted_balance(WorkerLoads.under_plan(seen, following), last, rates),
         predicted=predicted_balance(WorkerLoads.under_plan(seen, plan), last, rates),
@@ -38,7 +38,7 @@ def refuse_plan(decision: Decision) -> Decision:
         return decision
     return replace(
         decision,
-        reason="refused",
+        reason=Reason.REFUSED,
         predicted=None,
         plan=None,
         target=None,

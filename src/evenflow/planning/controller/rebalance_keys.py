@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.model import KeyLoads, Plan, RoutingTable, Snapshot, Verdict, home_workers
+from evenflow.model import (
+    KeyLoads,
+    Plan,
+    Reason,
+    RoutingTable,
+    Snapshot,
+    Verdict,
+    VerdictCode,
+    home_workers,
+)
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices, Workers
 from evenflow.planning.controller.config import Balancing
 from evenflow.planning.controller.lower_bound import LowerBound, max_load_lower_bound
@@ -72,7 +81,7 @@ class KeyEstimate:
 class KeyRebalance:
     """What was found for one query: a table, or the reason why it stays; loads in CPU seconds."""
 
-    reason: str
+    reason: Reason
     table: RoutingTable | None = None
     before: float = 1.0
     after: float = 1.0
@@ -93,9 +102,9 @@ def rebalance_keys(
     """
     seen = _snapshots_with_keys(levels, name)
     if not seen:
-        return KeyRebalance("few_samples")
+        return KeyRebalance(Reason.FEW_SAMPLES)
     if not forced and seen[-1].plan.drained != levels.plan.drained:
-        return KeyRebalance("moves_in_flight")  # where the light keys are is not known yet
+        return KeyRebalance(Reason.MOVES_IN_FLIGHT)  # where the light keys are is not known yet
     return _plan_best_target(_cached_estimate(levels, name, seen), left, config, forced)
 
 
@@ -175,16 +184,19 @@ def _plan_best_target(
     workers have room enough for them to be worth their state.
     """
     if not keyed.worker_loads.any():
-        return KeyRebalance("balanced")
+        return KeyRebalance(Reason.BALANCED)
     least, there = _lower_bounds(keyed, config)
-    step, floor = KeyRebalance("gain_too_small"), there
+    step, floor = KeyRebalance(Reason.GAIN_TOO_SMALL), there
     if there.load > least.load + config.min_gain:
         step, floor = _plan_for_target(keyed, least, left, config, forced), least
     if step.table is None:
         step, floor = _plan_for_target(keyed, there, left, config, forced), there
     verdicts = _heavy_key_verdicts(keyed, least, floor.reachable_load(config), config)
-    if floor.load > 1 + config.max_imbalance and step.reason in ("balanced", "gain_too_small"):
-        step = replace(step, reason="infeasible" if verdicts else "not_sure")
+    if floor.load > 1 + config.max_imbalance and step.reason in (
+        Reason.BALANCED,
+        Reason.GAIN_TOO_SMALL,
+    ):
+        step = replace(step, reason=Reason.INFEASIBLE if verdicts else Reason.NOT_SURE)
     return replace(step, verdicts=verdicts)
 
 
@@ -198,9 +210,9 @@ def _plan_for_target(
     """Plan with the aim of the configuration, or a floor above it."""
     loads, mean = keyed.worker_loads, float(keyed.worker_loads.mean())
     before, aim = float(loads.max()) / mean, floor.target_load(config)
-    stays = KeyRebalance("gain_too_small", None, before, before)
+    stays = KeyRebalance(Reason.GAIN_TOO_SMALL, None, before, before)
     if before <= aim:
-        return replace(stays, reason="balanced")
+        return replace(stays, reason=Reason.BALANCED)
     lately = _recently_moved(keyed, left)
     unlisted = _light_table_entries(keyed)
     room = config.max_table - len(unlisted)
@@ -216,9 +228,9 @@ def _plan_for_target(
     pays = gain * config.payback >= config.move_seconds_per_mb * moved_bytes / 1e6
     worth = forced or (gain >= config.min_gain * limit and pays)
     if not moved.any() or not worth or not fits:
-        return replace(stays, reason="cooldown" if back.any() else "gain_too_small")
+        return replace(stays, reason=Reason.COOLDOWN if back.any() else Reason.GAIN_TOO_SMALL)
     table = _build_table(keyed, owner, unlisted, config.max_table)
-    return KeyRebalance("keys", table, before, float(after.max()) / mean, moved_bytes)
+    return KeyRebalance(Reason.KEYS, table, before, float(after.max()) / mean, moved_bytes)
 
 
 def _run_planner(
@@ -275,7 +287,7 @@ def _heavy_key_verdicts(
         f"below {least.load:.4g} times, plans that are worth it reach {reachable:.4g}, the bound "
         f"is {1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
-    return (Verdict("heavy_key", f"{keyed.query}: {name}", message, reachable),)
+    return (Verdict(VerdictCode.HEAVY_KEY, f"{keyed.query}: {name}", message, reachable),)
 
 
 def _recently_moved(keyed: KeyEstimate, left: dict[MovableItem, set[int]]) -> Bools:

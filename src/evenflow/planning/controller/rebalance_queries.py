@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.model import LoadSeries, Verdict
+from evenflow.model import LoadSeries, Reason, Trigger, Verdict, VerdictCode
 from evenflow.model.arrays import Bools, Floats, Workers
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.lower_bound import max_load_lower_bound
@@ -62,8 +62,8 @@ class WholeQueryLoads:
 class QueryRebalance:
     """What was found: a placement of the queries that move, or the reason why they stay."""
 
-    reason: str
-    trigger: str = "none"
+    reason: Reason
+    trigger: Trigger = Trigger.NONE
     placement: dict[str, int] | None = None
     before: float = 1.0
     after: float = 1.0
@@ -80,15 +80,15 @@ def rebalance_queries(
 ) -> QueryRebalance:
     """Move whole queries off the fullest workers; `forced` takes a plan whatever it gains."""
     if not levels.whole_queries or len(levels.active_workers) < 2:
-        return QueryRebalance("balanced")
+        return QueryRebalance(Reason.BALANCED)
     whole = collect_whole_queries(levels)
     loads = whole.worker_loads(whole.placement)
     step = _reduce_imbalance(
         whole, loads, left, _build_traffic(whole, rates, config), config, forced
     )
     verdicts = _heavy_query_verdicts(levels, whole, config)
-    if verdicts and step.reason == "gain_too_small":
-        step = replace(step, reason="infeasible")
+    if verdicts and step.reason == Reason.GAIN_TOO_SMALL:
+        step = replace(step, reason=Reason.INFEASIBLE)
     return replace(step, verdicts=verdicts)
 
 
@@ -105,9 +105,9 @@ def separate_bursts(
         or len(levels.active_workers) < 2
         or len(loads) < 2 * config.samples
     ):
-        return QueryRebalance("balanced")
+        return QueryRebalance(Reason.BALANCED)
     if _mean_peak_ratio(loads) <= 1 + config.max_imbalance:
-        return QueryRebalance("balanced")
+        return QueryRebalance(Reason.BALANCED)
     whole = collect_whole_queries(levels)
     return _reduce_bursts(whole, loads, left, _build_traffic(whole, rates, config), config)
 
@@ -147,8 +147,8 @@ def _reduce_imbalance(
     placement, back = _plan_without_moving_back(whole, left, traffic, config)
     before, after = loads.mean(axis=0), whole.worker_loads(placement).mean(axis=0)
     step = QueryRebalance(
-        "gain_too_small",
-        "imbalance",
+        Reason.GAIN_TOO_SMALL,
+        Trigger.IMBALANCE,
         before=float(before.max() / before.mean()),
         after=float(before.max() / before.mean()),
     )
@@ -156,10 +156,10 @@ def _reduce_imbalance(
     gain = float(np.maximum(before - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     moved = placement != whole.placement
     if not moved.any() or not (forced or _is_worthwhile(whole, placement, gain, traffic, config)):
-        return replace(step, reason="cooldown" if back else step.reason)
+        return replace(step, reason=Reason.COOLDOWN if back else step.reason)
     return replace(
         step,
-        reason="queries",
+        reason=Reason.QUERIES,
         placement=_moved_queries(whole, placement),
         after=float(after.max() / after.mean()),
         moved_bytes=float(whole.state_bytes[moved].sum()),
@@ -175,7 +175,10 @@ def _reduce_bursts(
 ) -> QueryRebalance:
     """Move queries apart whose bursts coincide, if that helps in batches not planned from."""
     step = QueryRebalance(
-        "gain_too_small", "bursts", before=_mean_peak_ratio(loads), after=_mean_peak_ratio(loads)
+        Reason.GAIN_TOO_SMALL,
+        Trigger.BURSTS,
+        before=_mean_peak_ratio(loads),
+        after=_mean_peak_ratio(loads),
     )
     half = len(loads) // 2
     gains = []
@@ -192,10 +195,10 @@ def _reduce_bursts(
     after, moved = whole.worker_loads(placement), placement != whole.placement
     gained = float(loads.max(axis=1).mean() - after.max(axis=1).mean())
     if not moved.any() or not _is_worthwhile(whole, placement, gained, traffic, config):
-        return replace(step, reason="cooldown" if back else step.reason)
+        return replace(step, reason=Reason.COOLDOWN if back else step.reason)
     return replace(
         step,
-        reason="queries",
+        reason=Reason.QUERIES,
         placement=_moved_queries(whole, placement),
         after=_mean_peak_ratio(after),
         moved_bytes=float(whole.state_bytes[moved].sum()),
@@ -336,7 +339,7 @@ def _heavy_query_verdicts(
         f"are worth it reach {reachable:.4g}, the bound is {bound:.4g}: {remedy}, or use fewer "
         "workers"
     )
-    return (Verdict("heavy_query", name, message, reachable),)
+    return (Verdict(VerdictCode.HEAVY_QUERY, name, message, reachable),)
 
 
 def _moved_queries(whole: WholeQueryLoads, placement: Workers) -> dict[str, int]:

@@ -12,10 +12,12 @@ import numpy as np
 from evenflow.model import (
     KeyStats,
     Move,
+    MoveOrder,
     Plan,
     RoutingTable,
     Snapshot,
     Verdict,
+    VerdictCode,
     home_workers,
     moves_between,
 )
@@ -57,7 +59,7 @@ def over_budget_verdicts(bytes_: float, config: Balancing) -> tuple[Verdict, ...
         "or a key goes with all its state, a query that becomes keyed is spread at once, and "
         "light keys follow the hash in the batch in which a worker goes or comes"
     )
-    return (Verdict("over_budget", "plan", message),)
+    return (Verdict(VerdictCode.OVER_BUDGET, "plan", message),)
 
 
 def _move_priority(
@@ -72,7 +74,7 @@ def _move_priority(
         and len(table) > config.max_table // 2
         and _home_worker(following, move.key_hash) == move.after
     )
-    by = -load if config.order == "hot" else state
+    by = -load if config.order == MoveOrder.HOT else state
     return (not frees, by, move.query, move.key_hash or 0)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evenflow.model import Decision, LoadSeries, Plan, Snapshot, moves_between
+from evenflow.model import Decision, LoadSeries, Plan, Reason, Snapshot, Trigger, moves_between
 from evenflow.model.arrays import Workers
 from evenflow.planning.controller.arrivals import (
     StreamsByQuery,
@@ -34,9 +34,9 @@ from evenflow.planning.queries.metrics import total_traffic
 REPAIR_TRIES = 8
 SIMILAR_LOAD_FACTOR = 2.0
 REPLACEABLE_REASONS = (
-    "balanced",
-    "no_load",
-    OFF,
+    Reason.BALANCED,
+    Reason.NO_LOAD,
+    Reason.OFF,
 )  # reasons that give way to why traffic is left as it is
 
 
@@ -144,7 +144,7 @@ def with_repair_result(quiet: Decision, adopted: Decision) -> Decision:
     if adopted.plan is not None:
         return adopted
     told = replace(quiet, message=f"{quiet.message}; {adopted.message}")
-    if quiet.trigger != "none" or quiet.reason not in REPLACEABLE_REASONS:
+    if quiet.trigger != Trigger.NONE or quiet.reason not in REPLACEABLE_REASONS:
         return told
     return replace(told, trigger=adopted.trigger, reason=adopted.reason)
 
@@ -161,12 +161,12 @@ def decide_traffic_repair(
     last, following, rates = window[-1], window[-1].next_plan, mean_stream_bytes(window)
     before = predicted_balance(WorkerLoads.under_plan(window, following), last, rates)
 
-    def quiet(reason: str) -> Decision:
+    def quiet(reason: Reason) -> Decision:
         message = f"a plan for source traffic is not followed: {reason}"
-        return Decision(last.batch, last.at, "traffic", reason, message, before)
+        return Decision(last.batch, last.at, Trigger.TRAFFIC, reason, message, before)
 
     if not is_still_valid(plan, last):
-        return quiet("stale")
+        return quiet(Reason.STALE)
     left = recently_left_workers(decisions, last.batch, config.cooldown)
     wanted = {
         name: worker
@@ -181,17 +181,17 @@ def decide_traffic_repair(
         or saved < config.min_gain * before.shipped_bytes
         or saved * config.payback < moved
     ):
-        return quiet("gain_too_small")
+        return quiet(Reason.GAIN_TOO_SMALL)
     if after.imbalance > max(1 + config.max_imbalance, before.imbalance):
-        return quiet("infeasible")
+        return quiet(Reason.INFEASIBLE)
     step = next_stage(following, target, last, config)
     done = same_plan(step, target)
     moved = moved_bytes(following, step, last)
     return Decision(
         last.batch,
         last.at,
-        "traffic",
-        "queries",
+        Trigger.TRAFFIC,
+        Reason.QUERIES,
         f"ships {after.shipped_bytes:.4g} instead of {before.shipped_bytes:.4g} bytes a batch",
         before,
         predicted=after

@@ -14,6 +14,7 @@ from evenflow.model import (
     QueryLoad,
     Snapshot,
     Verdict,
+    VerdictCode,
     moves_between,
 )
 from evenflow.model.arrays import Floats
@@ -108,7 +109,9 @@ def _overload_verdicts(after: BalanceMetrics, last: Snapshot) -> tuple[Verdict, 
         f"the busiest worker would need {after.max_load:.3g} s a batch, batches come every "
         f"{last.interval_seconds:.3g} s; all need {after.mean_load:.3g} s on average"
     )
-    return (Verdict("overload", "workers", message, after.mean_load / last.interval_seconds),)
+    return (
+        Verdict(VerdictCode.OVERLOAD, "workers", message, after.mean_load / last.interval_seconds),
+    )
 
 
 def _apply_scenario(window: Sequence[Snapshot], change: Scenario) -> list[Snapshot]:

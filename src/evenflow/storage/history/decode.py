@@ -15,10 +15,13 @@ from evenflow.model import (
     Outcome,
     Plan,
     QueryLoad,
+    Reason,
     RoutingTable,
     Snapshot,
     Transfer,
+    Trigger,
     Verdict,
+    VerdictCode,
 )
 from evenflow.model.arrays import Floats, Indices
 
@@ -109,8 +112,8 @@ def decode_decisions(rows: pa.Table, plans: PlansByFingerprint) -> list[Decision
         Decision(
             batch=row["batch"],
             at=row["at"],
-            trigger=row["trigger"],
-            reason=row["reason"],
+            trigger=Trigger(row["trigger"]),
+            reason=Reason(row["reason"]),
             message=row["message"],
             before=BalanceMetrics(**row["before"]),
             predicted=None if row["predicted"] is None else BalanceMetrics(**row["predicted"]),
@@ -118,7 +121,10 @@ def decode_decisions(rows: pa.Table, plans: PlansByFingerprint) -> list[Decision
             target=None if row["target"] is None else plans[row["target"]],
             moves=tuple(Move(**move) for move in row["moves"]),
             moved_bytes=row["moved_bytes"],
-            verdicts=tuple(Verdict(**verdict) for verdict in row["verdicts"]),
+            verdicts=tuple(
+                Verdict(**{**verdict, "code": VerdictCode(verdict["code"])})
+                for verdict in row["verdicts"]
+            ),
             arrived={placed["query"]: placed["worker"] for placed in row["arrived"] or ()},
         )
         for row in rows.to_pylist()
