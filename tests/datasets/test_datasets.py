@@ -1,4 +1,4 @@
-"""Bundled data: bounded, typed as promised, the same every time."""
+"""Bundled datasets are bounded, match their schemas and are the same every time."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ DATA: list[Dataset] = [
 
 
 @pytest.mark.parametrize("data", DATA, ids=["market", "flights", "words", "tpch"])
-def test_a_dataset_keeps_its_word(data: Dataset) -> None:
+def test_a_dataset_matches_its_schemas_and_repeats(data: Dataset) -> None:
     for stream, schema in data.streams.items():
         batches = list(data.stream_batches(stream))
         assert len(batches) == 3
@@ -69,7 +69,7 @@ def test_flights_are_those_of_the_year() -> None:
     "wrong", [lambda: Market(rows=0), lambda: Flights(hours=0), lambda: Words(rate=0),
               lambda: Market(seconds=0.0), lambda: Words().table_rows("any")]
 )  # fmt: skip
-def test_nonsense_is_refused(wrong: object) -> None:
+def test_bad_settings_are_refused(wrong: object) -> None:
     assert callable(wrong)
     with pytest.raises(InputError):
         wrong()

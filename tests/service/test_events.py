@@ -14,7 +14,8 @@ import httpx
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
-from tests.support.service_world import StreamSpec, World, until
+from tests.support.poll import until
+from tests.support.service_world import StreamSpec, World
 
 from evenflow.service import present, schemas
 from evenflow.service.events import EventHub, EventsEndpoint

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.support.service_world import StreamSpec, World, decision, until
+from tests.support.poll import until
+from tests.support.service_world import StreamSpec, World, decision
 
 from evenflow.model.snapshot import Snapshot
 from evenflow.planning.controller import Balancing

@@ -1,7 +1,5 @@
 """Small snapshots and plans for the view-model."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,10 +83,3 @@ def hot_key() -> KeyStats:
 def decision(batch: int, **more: Any) -> Decision:
     judged = BalanceMetrics(1.5, 3.0, 2.0)
     return Decision(batch, 1000.0 + batch, "imbalance", "planned", "why", judged, **more)
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)

@@ -17,7 +17,7 @@ from evenflow.cli.table_files import (
     worker_column,
 )
 from evenflow.errors import InputError
-from evenflow.model import KeyLoads, RoutingTable, hash_keys
+from evenflow.model import KeyLoads, RoutingTable, hash_keys, imbalance
 from evenflow.model.arrays import Hashes
 from evenflow.planning.keys import KeyConfig, KeyPlan, feasible
 from evenflow.planning.keys.metrics import max_relative_deviation, moved_state

@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenflow.model.decision import BalanceMetrics
+from evenflow.model.decision import BalanceMetrics, Verdict
 from evenflow.model.plan import Transfer
-from evenflow.model.decision import Verdict
 
 # starting: no batch has finished yet; ended: the streaming query has stopped.
 RunStatus = Literal["starting", "running", "ended"]

@@ -1,7 +1,7 @@
-"""Write the generated parts of the docs: `python scripts/reference.py`; `--check` only compares.
+"""Writes the generated parts of docs/reference: `python scripts/generate_reference.py [--check]`.
 
-docs/spec.md gets the fields of a specification from its models, docs/cli.md the commands,
-docs/api.md the public classes.
+spec.md gets the fields of a specification from its models, command-line.md the commands and
+python.md the public classes. `--check` writes nothing and fails if a page is out of date.
 """
 
 import inspect
@@ -12,39 +12,37 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs/reference"
 SELF = re.compile(r"^\((self|host)(: [^,)]*)?(, )?")
 MODULES = re.compile(r"(collections\.abc|evenflow(\.[a-z_]+)+)\.")
 BEGIN, END = "<!-- generated: make docs -->", "<!-- end of generated -->"
 
 
 def main(check: bool) -> None:
-    """Write, or tell what is out of date."""
-    stale = [page for page, text in pages().items() if page.read_text(encoding="utf-8") != text]
+    """Write the pages, or list those that are out of date."""
+    pages = {
+        REFERENCE / "spec.md": spec_fields(),
+        REFERENCE / "command-line.md": commands(),
+        REFERENCE / "python.md": classes(),
+    }
+    texts = {page: replace_generated(page, generated) for page, generated in pages.items()}
+    stale = [page for page, text in texts.items() if page.read_text(encoding="utf-8") != text]
     for page in stale:
         if not check:
-            page.write_text(pages()[page], encoding="utf-8")
+            page.write_text(texts[page], encoding="utf-8")
         print(f"{'out of date' if check else 'wrote'}: {page.relative_to(ROOT)}")
     if check and stale:
         sys.exit("run: make docs")
 
 
-def pages() -> dict[Path, str]:
-    """Return each page as it should be."""
-    return {
-        ROOT / "docs/spec.md": filled(ROOT / "docs/spec.md", spec_fields()),
-        ROOT / "docs/cli.md": filled(ROOT / "docs/cli.md", commands()),
-        ROOT / "docs/api.md": filled(ROOT / "docs/api.md", classes()),
-    }
-
-
-def filled(page: Path, generated: str) -> str:
-    """Return a page with its generated part replaced."""
+def replace_generated(page: Path, generated: str) -> str:
+    """Return the text of a page with its generated part replaced."""
     head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     return f"{head}{BEGIN}\n{generated.strip()}\n{END}{rest.partition(END)[2]}"
 
 
 def spec_fields() -> str:
-    """Describe every part of a specification in a table."""
+    """Return a table of fields for each part of a specification."""
     from evenflow.spec import models
     from evenflow.spec.datasets import DATASET_MODELS
 
@@ -64,21 +62,21 @@ def spec_fields() -> str:
             for kind, model in DATASET_MODELS.items()
         ),
     ]
-    return "\n\n".join(section(title, model) for title, model in parts)
+    return "\n\n".join(model_section(title, model) for title, model in parts)
 
 
-def section(title: str, model: Any) -> str:
-    """Describe one model."""
+def model_section(title: str, model: Any) -> str:
+    """Return the table of fields of one model."""
     lines = [f"### {title}", (model.__doc__ or "").strip().split("\n")[0], ""]
     lines += ["| field | default | what it is |", "|---|---|---|"]
     for name, field in model.model_fields.items():
-        said = (field.description or "").replace("|", "\\|")
-        lines.append(f"| `{field.alias or name}` | {default(field)} | {said} |")
+        description = (field.description or "").replace("|", "\\|")
+        lines.append(f"| `{field.alias or name}` | {field_default(field)} | {description} |")
     return "\n".join(lines)
 
 
-def default(field: Any) -> str:
-    """Show what a field is if it is left out."""
+def field_default(field: Any) -> str:
+    """Return the default of a field, or `needed`."""
     if field.is_required():
         return "needed"
     value = None if field.default_factory is not None else field.default
@@ -88,17 +86,17 @@ def default(field: Any) -> str:
 
 
 def classes() -> str:
-    """Describe the public classes: every method with its signature and what it does."""
+    """Return the public classes with the signature and docstring of every method."""
     from evenflow import Balancing, Flow, Run
 
-    return "\n\n".join(described_class(made) for made in (Flow, Run, Balancing))
+    return "\n\n".join(class_section(cls) for cls in (Flow, Run, Balancing))
 
 
-def described_class(made: type) -> str:
-    """Describe one class."""
-    about = (inspect.getdoc(made) or "").replace("```python", "```py")  # shown, not run
-    parts = [f"## `{made.__name__}`", about]
-    for name, member in inspect.getmembers(made):
+def class_section(cls: type) -> str:
+    """Return the docstring and the public members of one class."""
+    doc = (inspect.getdoc(cls) or "").replace("```python", "```py")  # tests run only `python`
+    parts = [f"## `{cls.__name__}`", doc]
+    for name, member in inspect.getmembers(cls):
         is_property = isinstance(member, property)
         if name.startswith("_") or not (is_property or inspect.isroutine(member)):
             continue
@@ -110,43 +108,43 @@ def described_class(made: type) -> str:
 
 
 def commands() -> str:
-    """Describe the commands as `--help` does, narrow enough to read and the same everywhere."""
+    """Return all commands with their options."""
     os.environ["COLUMNS"] = "100"
     import typer
 
     from evenflow.cli.app import app
 
-    return "\n\n".join(described("evenflow", typer.main.get_command(app)))
+    return "\n\n".join(command_sections("evenflow", typer.main.get_command(app)))
 
 
-def described(path: str, command: Any) -> list[str]:
-    """Describe a command and those below it."""
+def command_sections(path: str, command: Any) -> list[str]:
+    """Return the section of a command and of its subcommands."""
     import typer
 
     context = typer.Context(command, info_name=path)
     lines = [f"### {path}", (command.help or "").strip()]
-    rows = [row for parameter in command.params if (row := option(parameter, context))]
+    rows = [row for parameter in command.params if (row := parameter_row(parameter, context))]
     if rows:
         lines.append("\n".join(["| option | default | what it does |", "|---|---|---|", *rows]))
-    found = ["\n\n".join(lines)]
-    for name, below in sorted(getattr(command, "commands", {}).items()):
-        found += described(f"{path} {name}", below)
-    return found
+    sections = ["\n\n".join(lines)]
+    for name, subcommand in sorted(getattr(command, "commands", {}).items()):
+        sections += command_sections(f"{path} {name}", subcommand)
+    return sections
 
 
-def option(parameter: Any, context: Any) -> str | None:
-    """Describe an argument or an option; those that every program has are left out."""
+def parameter_row(parameter: Any, context: Any) -> str | None:
+    """Return the table row of an argument or option; None for those that every command has."""
     names = [*parameter.opts, *parameter.secondary_opts]
     if {"--help", "--install-completion", "--show-completion"} & set(names):
         return None
-    said = (getattr(parameter, "help", None) or "").replace("|", "\\|")
+    description = (getattr(parameter, "help", None) or "").replace("|", "\\|")
     if parameter.param_type_name == "argument":
-        return f"| `{(parameter.metavar or parameter.name).upper()}` | | {said} |"
+        return f"| `{(parameter.metavar or parameter.name).upper()}` | | {description} |"
     value = parameter.get_default(context)
     plain = value not in (None, False, "", ()) and not callable(value)
     shown = f"`{getattr(value, 'value', value)}`" if plain else ""
     shown = "needed" if parameter.required else shown
-    return f"| `{'`, `'.join(names)}` | {shown} | {said} |"
+    return f"| `{'`, `'.join(names)}` | {shown} | {description} |"
 
 
 if __name__ == "__main__":
