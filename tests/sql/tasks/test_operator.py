@@ -59,7 +59,7 @@ def test_what_an_operator_throws_is_a_failed_query() -> None:
 
 
 def test_refused_operators() -> None:
-    with pytest.raises(InputError, match="is no stream"):
+    with pytest.raises(InputError, match="is not a stream"):
         compile_operator("o", LastPrice, ["nothing"], CATALOG)
     with pytest.raises(InputError, match="its state has no such column"):
         compile_operator("o", LastPrice, ["trades"], CATALOG, key="venue")
