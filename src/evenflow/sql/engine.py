@@ -111,30 +111,28 @@ class Engine:
         try:
             self._watch.raise_if_expired()
             prepared = self._prepare(sql, rows.schema)
-            prepared.input.table = rows
+            prepared.rows = rows
             try:
-                text = f"EXECUTE {prepared.name}"
-                if len(rows) <= SMALL_BATCH_ROWS:
-                    return self._connection.execute(text).to_arrow_table()
-                return self._connection.sql(text).to_arrow_table()
+                connection = self._connection
+                run = connection.execute if len(rows) <= SMALL_BATCH_ROWS else connection.sql
+                return run(f"EXECUTE {prepared.name}").to_arrow_table()
             finally:
-                prepared.input.table = prepared.input.empty
+                prepared.rows = prepared.empty
         except duckdb.Error as error:
             raise self._to_query_failed(error) from None
 
     def _prepare(self, sql: str, schema: pa.Schema) -> "_PreparedStatement":
         prepared = self._statements.pop((sql, schema), None)
         if prepared is None:
-            name = f"statement_{next(self._name_counter)}"
-            prepared = _PreparedStatement(name, _BatchInput(schema))
-            self._connection.register(f"rows_{name}", prepared.input)
-            text = sql.replace(ROWS_TABLE, f"rows_{name}")
-            self._connection.execute(f"PREPARE {name} AS {text}")
+            prepared = _PreparedStatement(f"statement_{next(self._name_counter)}", schema)
+            self._connection.register(prepared.input_name, prepared)
+            text = sql.replace(ROWS_TABLE, prepared.input_name)
+            self._connection.execute(f"PREPARE {prepared.name} AS {text}")
         self._statements[sql, schema] = prepared  # the most recently used is last
         if len(self._statements) > MAX_STATEMENTS:
             oldest = self._statements.pop(next(iter(self._statements)))
             self._connection.execute(f"DEALLOCATE {oldest.name}")
-            self._connection.unregister(f"rows_{oldest.name}")
+            self._connection.unregister(oldest.input_name)
         return prepared
 
     def create_table(self, table: pa.Table) -> str:
@@ -191,22 +189,16 @@ class Engine:
         return QueryFailed("error", message)
 
 
-class _BatchInput:
-    """The input table of a prepared statement, replaced for every batch."""
+class _PreparedStatement:
+    """A prepared statement and its input, which DuckDB reads as an Arrow stream in every batch."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, name: str, schema: pa.Schema) -> None:
+        self.name, self.input_name = name, f"rows_{name}"
         self.schema = schema
-        self.empty = schema.empty_table()
-        self.table = self.empty
+        self.rows = self.empty = schema.empty_table()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
-@dataclass(frozen=True)
-class _PreparedStatement:
-    name: str
-    input: _BatchInput
+        return self.rows.__arrow_c_stream__(requested_schema)
 
 
 @dataclass

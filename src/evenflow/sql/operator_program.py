@@ -79,9 +79,7 @@ def compile_operator(
                 "column; add it to `state`"
             )
     if operator.time is not None and operator.time not in operator.schema.names:
-        raise InputError(
-            f"operator {name!r}: its time {operator.time!r} is not a column of its result"
-        )
+        raise InputError(f"operator {name!r}: its time {operator.time!r} is not in its schema")
     return OperatorProgram(
         name=name,
         operator=operator,

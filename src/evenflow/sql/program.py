@@ -75,9 +75,7 @@ class Program:
         tables = tables or {}
         missing = [name for name in self.tables if name not in tables]
         if missing:
-            raise InputError(
-                f"query {self.name!r} reads the table {missing[0]!r}, which is missing"
-            )
+            raise InputError(f"query {self.name!r} needs the table {missing[0]!r}; pass it")
         return QueryTask(self.plan, engine, {name: tables[name] for name in self.tables})
 
 

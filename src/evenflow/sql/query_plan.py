@@ -178,23 +178,21 @@ def nodes_bottom_up(root: PlanNode) -> list[PlanNode]:
     """List the nodes of a tree, children first, each once."""
     seen: dict[int, PlanNode] = {}
 
-    def visit(node: PlanNode) -> None:
-        if node.id not in seen:
-            for child in child_nodes(node):
-                visit(child)
-            seen[node.id] = node
+    def visit(node: str | PlanNode) -> None:
+        if isinstance(node, str) or node.id in seen:
+            return
+        if isinstance(node, UnionNode):
+            children: tuple[str | PlanNode, ...] = node.parts
+        elif isinstance(node, AggregateNode):
+            children = node.feeds
+        else:
+            children = tuple(i.feed for i in node.inputs)
+        for child in children:
+            visit(child)
+        seen[node.id] = node
 
     visit(root)
     return list(seen.values())
-
-
-def child_nodes(node: PlanNode) -> list[PlanNode]:
-    """List the nodes a node reads."""
-    if isinstance(node, UnionNode):
-        return list(node.parts)
-    if isinstance(node, AggregateNode):
-        return list(node.feeds)
-    return [i.feed for i in node.inputs if not isinstance(i.feed, str)]
 
 
 def source_stream(node: str | PlanNode) -> str | None:

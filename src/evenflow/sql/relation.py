@@ -54,7 +54,6 @@ class Relation:
 
     fields: tuple[Field, ...]
     lags_us: Mapping[str, int] = field(default_factory=dict)
-    is_table: bool = False
 
     def find(self, name: str) -> Field | None:
         """Return the column with this name; like Spark, ignore case."""

@@ -23,38 +23,26 @@ WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 MAX_DECIMAL_DIGITS = 38
 _INTEGERS = (BYTE, SHORT, INT, LONG)
 _INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
-_SCALAR_NAMES: dict[pa.DataType, tuple[str, str]] = {  # Spark's name, DuckDB's name
-    BOOLEAN: ("BOOLEAN", "BOOLEAN"),
-    BYTE: ("TINYINT", "TINYINT"),
-    SHORT: ("SMALLINT", "SMALLINT"),
-    INT: ("INT", "INTEGER"),
-    LONG: ("BIGINT", "BIGINT"),
-    FLOAT: ("FLOAT", "FLOAT"),
-    DOUBLE: ("DOUBLE", "DOUBLE"),
-    STRING: ("STRING", "VARCHAR"),
-    BINARY: ("BINARY", "BLOB"),
-    DATE: ("DATE", "DATE"),
-    TIMESTAMP: ("TIMESTAMP", "TIMESTAMP"),
-    TIMESTAMP_NTZ: ("TIMESTAMP_NTZ", "TIMESTAMP"),
-    NULL: ("VOID", "INTEGER"),
-}
-_SCALAR_TYPES = {
-    exp.DType.BOOLEAN: BOOLEAN,
-    exp.DType.TINYINT: BYTE,
-    exp.DType.SMALLINT: SHORT,
-    exp.DType.INT: INT,
-    exp.DType.BIGINT: LONG,
-    exp.DType.FLOAT: FLOAT,
-    exp.DType.DOUBLE: DOUBLE,
-    exp.DType.TEXT: STRING,
-    exp.DType.VARCHAR: STRING,
-    exp.DType.BINARY: BINARY,
-    exp.DType.DATE: DATE,
-    exp.DType.TIMESTAMPTZ: TIMESTAMP,
-    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
-    exp.DType.TIMESTAMP: TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
-}
+_D = exp.DType
+_SCALARS: tuple[tuple[pa.DataType, str, str, tuple[exp.DType, ...]], ...] = (
+    # Arrow, Spark, DuckDB, sqlglot
+    (BOOLEAN, "BOOLEAN", "BOOLEAN", (_D.BOOLEAN,)),
+    (BYTE, "TINYINT", "TINYINT", (_D.TINYINT,)),
+    (SHORT, "SMALLINT", "SMALLINT", (_D.SMALLINT,)),
+    (INT, "INT", "INTEGER", (_D.INT,)),
+    (LONG, "BIGINT", "BIGINT", (_D.BIGINT,)),
+    (FLOAT, "FLOAT", "FLOAT", (_D.FLOAT,)),
+    (DOUBLE, "DOUBLE", "DOUBLE", (_D.DOUBLE,)),
+    (STRING, "STRING", "VARCHAR", (_D.TEXT, _D.VARCHAR)),
+    (BINARY, "BINARY", "BLOB", (_D.BINARY,)),
+    (DATE, "DATE", "DATE", (_D.DATE,)),
+    (TIMESTAMP, "TIMESTAMP", "TIMESTAMP", (_D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMP)),
+    (TIMESTAMP_NTZ, "TIMESTAMP_NTZ", "TIMESTAMP", (_D.TIMESTAMPNTZ,)),
+    (NULL, "VOID", "INTEGER", ()),
+)
+_SPARK_NAMES = {kind: name for kind, name, _, _ in _SCALARS}
+_DUCKDB_NAMES = {kind: name for kind, _, name, _ in _SCALARS}
+_PARSED_TYPES = {parsed: kind for kind, _, _, several in _SCALARS for parsed in several}
 
 
 def is_integer(kind: pa.DataType) -> bool:
@@ -90,7 +78,7 @@ def spark_name(kind: pa.DataType) -> str:
     """
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    return _SCALAR_NAMES[kind][0] if kind in _SCALAR_NAMES else str(kind).upper()
+    return _SPARK_NAMES.get(kind) or str(kind).upper()
 
 
 def duckdb_name(kind: pa.DataType) -> str:
@@ -106,9 +94,9 @@ def duckdb_name(kind: pa.DataType) -> str:
         return f"STRUCT({fields})"
     if pa.types.is_list(kind):
         return f"{duckdb_name(kind.value_type)}[]"
-    if kind not in _SCALAR_NAMES:
+    if kind not in _DUCKDB_NAMES:
         raise InputError(f"a column of type {kind} can be selected but not used in expressions")
-    return _SCALAR_NAMES[kind][1]
+    return _DUCKDB_NAMES[kind]
 
 
 def quote_identifier(identifier: str) -> str:
@@ -187,7 +175,7 @@ def parse_type(node: exp.DataType) -> pa.DataType:
         if not 0 < precision <= MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
             raise InputError(f"DECIMAL({precision},{scale}) does not exist; at most 38 digits")
         return pa.decimal128(precision, scale)
-    kind = _SCALAR_TYPES.get(node.this)
+    kind = _PARSED_TYPES.get(node.this)
     if kind is None or (parameters and kind != STRING):
         raise InputError(f"a cast to {node.sql('spark')} is not supported; cast to a scalar type")
     return kind

@@ -59,7 +59,7 @@ REFUSED = {
     "SELECT qty + 1 FROM trades": "needs a name; write qty \\+ 1 AS name",
     "SELECT qty FROM trades WHERE symbol = 1": "mixes STRING and INT; cast one side",
     "SELECT qty FROM trades WHERE qty": "is BIGINT where a condition is needed",
-    "SELECT symbol + 1 AS x FROM trades": "STRING, which is not a number",
+    "SELECT symbol + 1 AS x FROM trades": "needs numbers, got STRING",
     "SELECT fee / 2 AS x FROM trades": "divides DECIMALs.*cast one side to DOUBLE",
     "SELECT CAST(price AS STRING) AS x FROM trades": "the engines differ on it",
     "SELECT symbol, ts FROM trades UNION ALL SELECT sym FROM quotes": "different numbers of col",

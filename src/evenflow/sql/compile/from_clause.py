@@ -101,7 +101,7 @@ class FromClause:
             table = _match_name(catalog.tables, item.name)
             fields = (Field(f.name, canonical_type(f.type)) for f in catalog.tables[table])
             self.references.append(TableReference(alias, table))
-            self.relations[alias] = Relation(tuple(fields), is_table=True)
+            self.relations[alias] = Relation(tuple(fields))
 
     def _add_join_condition(self, join: Ast, is_stream: bool) -> None:
         condition = join.args.get("on")

@@ -1,8 +1,9 @@
 """GROUP BY of a continuous query: one time, any columns, aggregates in SELECT and HAVING."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
+from typing import NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,15 +13,25 @@ from evenflow.sql import types
 from evenflow.sql.compile.blocks import build_block
 from evenflow.sql.compile.context import CompileContext
 from evenflow.sql.compile.from_clause import FromClause
-from evenflow.sql.compile.windows import WindowCall, is_window_call, read_window_call, time_lag_us
 from evenflow.sql.query_plan import AggregateNode, PlanNode, SelectNode, UnionNode, WindowSpec
 from evenflow.sql.relation import EventTime, Field, Relation
 from evenflow.sql.translate.aggregates import read_aggregate
-from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.literals import interval_us, parse_span_us
+from evenflow.sql.translate.refusals import quote_sql, refusal
 from evenflow.sql.translate.translator import SUBSCRIPTION_COLUMN, Translator, output_column_name
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
 WINDOW_CLOCK = "w"
+MAX_PANES = 10_000
+
+
+class _WindowCall(NamedTuple):
+    """The arguments of window(...): the SQL of the time, and three spans."""
+
+    time_sql: str
+    size_us: int
+    slide_us: int
+    start_us: int
 
 
 @dataclass
@@ -34,7 +45,7 @@ class _GroupByBuilder:
     keys: dict[str, TypedExpr] = field(default_factory=dict)  # by SQL
     pane_start_sql: str = ""
     row_time_sql: str = ""
-    window_call: WindowCall | None = None
+    window_call: _WindowCall | None = None
     group_time: TypedExpr | None = None
     windows: WindowSpec | None = None
     updates: list[tuple[str, str]] = field(default_factory=list)
@@ -96,8 +107,8 @@ class _GroupByBuilder:
         return self.translate.struct_field(value, last.name) if value is not None else None
 
     def _is_grouped_window(self, node: Ast) -> bool:
-        if is_window_call(node):
-            return read_window_call(self.translate, node)[1] == self.window_call
+        if _is_window_call(node):
+            return _read_window_call(self.translate, node)[1] == self.window_call
         return isinstance(node, exp.Column) and node.parts[0].name.lower() == "window"
 
     def output_time(self) -> TypedExpr:
@@ -129,13 +140,13 @@ class _GroupByBuilder:
 
     def add_group(self, node: Ast, lags_us: Mapping[str, int]) -> None:
         """Add one item of GROUP BY."""
-        if is_window_call(node):
+        if _is_window_call(node):
             if self.windows is not None:
                 raise refusal(node, "is a second window; move it to a subquery")
-            value, call = read_window_call(self.translate, node)
+            value, call = _read_window_call(self.translate, node)
             pane_us = gcd(call.size_us, call.slide_us)
             self.window_call, self.row_time_sql = call, call.time_sql
-            self.windows = WindowSpec(*call[1:], pane_us, time_lag_us(node, value, lags_us))
+            self.windows = WindowSpec(*call[1:], pane_us, _time_lag_us(node, value, lags_us))
             time = f"epoch_us({call.time_sql})"
             # The remainder is negative before the start; a second modulo makes it positive.
             rest = f"((({time} - {call.start_us}) % {pane_us}) + {pane_us}) % {pane_us}"
@@ -143,7 +154,7 @@ class _GroupByBuilder:
             return
         value = self.translate(node)
         if value.time is not None and self.windows is None:
-            self.windows = WindowSpec(1, 1, 0, 1, time_lag_us(node, value, lags_us))
+            self.windows = WindowSpec(1, 1, 0, 1, _time_lag_us(node, value, lags_us))
             self.group_time, self.row_time_sql = value, value.sql
             if value.time.width_us:
                 self.row_time_sql = f"struct_extract({value.sql}, 'start')"
@@ -256,3 +267,45 @@ def _replace_select_aliases(node: Ast, expressions: list[Ast], translate: Transl
 
     result = node.copy().transform(replaced)
     return result.this if isinstance(result, exp.Paren) else result
+
+
+def _time_lag_us(node: Ast, value: TypedExpr, lags_us: Mapping[str, int]) -> int:
+    """Return how far behind the watermark a time can still arrive."""
+    if value.time is None or value.time.clock not in lags_us:
+        raise refusal(node, "is not over an event-time column, so it never completes")
+    return lags_us[value.time.clock] - value.time.offset_us
+
+
+def _is_window_call(node: Ast) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() == "window"
+
+
+def _read_window_call(translate: Translator, node: Ast) -> tuple[TypedExpr, _WindowCall]:
+    """Read the time and the arguments of window(time, size[, slide[, start]])."""
+    if not 2 <= len(node.expressions) <= 4:
+        raise refusal(node, "is not a window; write window(time, '10 seconds'[, '5 seconds'])")
+    value = translate(node.expressions[0])
+    sql, time = value.sql, value.time
+    if time is not None and time.width_us is not None:  # a window of a subquery: use its last time
+        end = translate.struct_field(value, "end")
+        sql, time = f"({end.sql} - to_microseconds(1))", time.window_field("end")
+        value = replace(value, time=time.shifted(-1) if time else None)
+    if time is None:
+        raise refusal(
+            node,
+            f"needs the event-time column; {quote_sql(node.expressions[0])} is another column, "
+            "or computed from it",
+        )
+    spans_us = [_read_span_us(e) for e in node.expressions[1:]]
+    size_us, slide_us, start_us = (*spans_us, *(spans_us[0], 0)[len(spans_us) - 1 :])
+    if size_us <= 0 or slide_us <= 0 or slide_us > size_us:
+        raise refusal(node, "needs a size and slide above zero, and a slide of at most the size")
+    if size_us // gcd(size_us, slide_us) > MAX_PANES:
+        raise refusal(node, f"has more than {MAX_PANES:,} panes; use a longer slide")
+    return value, _WindowCall(sql, size_us, slide_us, start_us % slide_us)
+
+
+def _read_span_us(node: Ast) -> int:
+    if isinstance(node, exp.Literal) and node.is_string:
+        return parse_span_us(str(node.this))
+    return interval_us(node)

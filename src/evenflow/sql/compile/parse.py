@@ -80,9 +80,7 @@ def check_query(node: Ast) -> Ast:
         node = node.this
     if isinstance(node, exp.Union):
         if node.args.get("distinct"):
-            raise InputError(
-                "UNION would keep all rows forever to remove duplicates; write UNION ALL"
-            )
+            raise InputError("UNION would keep all rows to remove duplicates; write UNION ALL")
         _check_clauses(node, {"this", "expression", "with_", "distinct"})
         return node
     if not isinstance(node, exp.Select):

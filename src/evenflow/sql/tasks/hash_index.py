@@ -202,6 +202,18 @@ def _end_of_equal_hashes(hashes: Hashes, at: int, last: int) -> int:
 
 
 @kernel
+def _equal_hashes(
+    hashes: Hashes, directory: Indices, shift: np.uint64, key: np.uint64
+) -> tuple[int, int]:
+    """Return the first and the end of the entries of a key."""
+    last = directory[(key >> shift) + np.uint64(1)]
+    first = _first_at_least(hashes, directory[key >> shift], last, key)
+    if first == last or hashes[first] != key:
+        return first, first
+    return first, _end_of_equal_hashes(hashes, first, last)
+
+
+@kernel
 def count_rows(
     hashes: Hashes,
     positions: Indices,
@@ -213,14 +225,10 @@ def count_rows(
     """Count the positions of each key from `start` on; positions of one key ascend."""
     counts = np.zeros(len(keys), dtype=np.int64)
     for row in range(len(keys)):
-        key = keys[row]
-        last = directory[(key >> shift) + np.uint64(1)]
-        at = _first_at_least(hashes, directory[key >> shift], last, key)
-        if at < last and hashes[at] == key:
-            end = _end_of_equal_hashes(hashes, at, last)
-            if positions[at] < start:
-                at = _first_at_least(positions, at, end, start)
-            counts[row] = end - at
+        first, end = _equal_hashes(hashes, directory, shift, keys[row])
+        if first < end and positions[first] < start:
+            first = _first_at_least(positions, first, end, start)
+        counts[row] = end - first
     return counts
 
 
@@ -239,11 +247,8 @@ def find_entries(
     ends = np.empty(len(keys), dtype=np.int64)
     total = 0
     for row in range(len(keys)):
-        key = keys[row]
-        last = directory[(key >> shift) + np.uint64(1)]
-        at = _first_at_least(hashes, directory[key >> shift], last, key)
-        end = _end_of_equal_hashes(hashes, at, last) if at < last and hashes[at] == key else at
-        begins[row] = _first_at_least(times, at, end, lows[row])
+        first, end = _equal_hashes(hashes, directory, shift, keys[row])
+        begins[row] = _first_at_least(times, first, end, lows[row])
         ends[row] = _first_at_least(times, begins[row], end, highs[row] + 1)
         total += ends[row] - begins[row]
     entries = np.empty(total, dtype=np.int64)

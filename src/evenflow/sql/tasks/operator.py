@@ -45,10 +45,7 @@ class OperatorTask(Task):
     """An operator on one worker; it lives in the worker process until the operator moves."""
 
     def __init__(
-        self,
-        operator: type[Operator],
-        time_columns: Mapping[str, str],
-        key: tuple[str, ...] | None,
+        self, operator: type[Operator], time_columns: Mapping[str, str], key: tuple[str, ...] | None
     ) -> None:
         self._operator = operator()
         self._time_columns = time_columns

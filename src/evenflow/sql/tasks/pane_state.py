@@ -49,10 +49,9 @@ class PaneState:
 
     def next_due_us(self) -> int | None:
         """Return the clock at which the next window is complete."""
-        ends = pending_window_ends(
-            self.node.windows, self.store.distinct_times(), self.emitted_until_us
-        )
-        return int(ends.min()) if len(ends) else None
+        windows, panes = self.node.windows, self.store.distinct_times()
+        starts = due_window_starts(windows, panes, self.emitted_until_us, -NO_WATERMARK_US)
+        return int(starts.min()) + windows.size_us if len(starts) else None
 
     def _window_results(self, starts: Indices) -> pa.Table:
         """Merge the panes of each window that starts at one of `starts`."""
@@ -72,7 +71,9 @@ class PaneState:
             sql = _window_result_sql(node, quote_identifier(ROWS_TABLE))
             return self.engine.run_prepared(sql, partials)
         tables = {"_partial": partials, "_due": pa.table({"_ws": starts})}
-        return self.engine.run(_window_result_sql(node, _due_panes_sql(windows)), tables)
+        end = f'"_ws" + {windows.size_us}'
+        panes = f'_partial JOIN _due ON "_t" >= "_ws" AND "_t" < {end} AND {end} > "_emitted"'
+        return self.engine.run(_window_result_sql(node, panes), tables)
 
     def _merge_partials(self, rows: pa.Table) -> pa.Table:
         sql = _merge_sql(self.node, "_t", quote_identifier(ROWS_TABLE))
@@ -88,14 +89,6 @@ def _window_result_sql(node: AggregateNode, source: str) -> str:
     having = f" WHERE {node.having}" if node.having else ""
     merged = _merge_sql(node, "_ws", source)
     return f"SELECT {select_list_sql(node.select)} FROM ({merged}){having}"  # noqa: S608
-
-
-def _due_panes_sql(windows: WindowSpec) -> str:
-    size = windows.size_us
-    return (
-        f'(SELECT * FROM _partial JOIN _due ON "_t" >= "_ws" AND "_t" < "_ws" + {size} '  # noqa: S608
-        f'WHERE "_ws" + {size} > "_emitted")'
-    )
 
 
 def last_window_start(windows: WindowSpec, panes: Indices) -> Indices:
@@ -123,14 +116,6 @@ def due_window_starts(
     starts = window_starts_over(windows, panes)
     ends = starts + windows.size_us
     return starts[(ends <= clock_us) & (ends > emitted_until_us)]
-
-
-def pending_window_ends(windows: WindowSpec, panes: Indices, emitted_until_us: int) -> Indices:
-    """Return the ends of windows that are still to be emitted."""
-    if not len(panes):
-        return panes
-    ends = window_starts_over(windows, panes) + windows.size_us
-    return ends[ends > emitted_until_us]
 
 
 def first_open_pane(windows: WindowSpec, clock_us: int) -> int:

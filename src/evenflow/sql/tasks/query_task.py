@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from evenflow.model.arrays import Indices
 from evenflow.model.time import event_times_us, valid_time_mask
+from evenflow.sql import types
 from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import (
     SUBSCRIPTIONS_ALIAS,
@@ -24,13 +25,6 @@ from evenflow.sql.tasks.pane_state import PaneState
 from evenflow.sql.tasks.segments import SegmentStore
 from evenflow.sql.tasks.subscriptions import SubscriptionTable
 from evenflow.sql.tasks.task import StepOutput, Task, filter_and_count
-from evenflow.sql.types import (
-    physical_schema,
-    quote_identifier,
-    select_list_sql,
-    to_physical_types,
-    to_result_types,
-)
 
 
 class QueryTask(Task):
@@ -68,7 +62,8 @@ class QueryTask(Task):
         evaluator = NodeEvaluator(self, rows, watermark_us)
         result = evaluator.evaluate(self.plan.root)
         self.last_grouped_rows = evaluator.grouped_rows
-        return StepOutput(to_result_types(result, self._schema), evaluator.late, evaluator.poison)
+        result = types.to_result_types(result, self._schema)
+        return StepOutput(result, evaluator.late, evaluator.poison)
 
     def subscribe(self, rows: pa.Table) -> None:
         """Add subscriptions of a template, or change the parameters of existing ones."""
@@ -161,7 +156,7 @@ class NodeEvaluator:
         self.grouped_rows: tuple[AggregateNode, pa.Table] | None = None  # see _evaluate_aggregate
         self._results: dict[int, pa.Table] = {}
         self._tables = task.engine_tables()
-        self._rows = {stream: to_physical_types(table) for stream, table in rows.items()}
+        self._rows = {stream: types.to_physical_types(table) for stream, table in rows.items()}
         if not task.is_stateful:
             return
         # Rows without a valid time belong to no window and would never be dropped from a buffer.
@@ -174,7 +169,7 @@ class NodeEvaluator:
         """Return the new rows of a node."""
         if node.id not in self._results:
             if isinstance(node, UnionNode):
-                schema = physical_schema(node.relation.schema)
+                schema = types.physical_schema(node.relation.schema)
                 parts = [self.evaluate(p).rename_columns(schema.names) for p in node.parts]
                 self._results[node.id] = pa.concat_tables([p.cast(schema) for p in parts])
             elif isinstance(node, AggregateNode):
@@ -248,17 +243,19 @@ class NodeEvaluator:
 
 
 def _cast_result(node: SelectNode, result: pa.Table) -> pa.Table:
-    return result if node.preaggregates else result.cast(physical_schema(node.relation.schema))
+    return (
+        result if node.preaggregates else result.cast(types.physical_schema(node.relation.schema))
+    )
 
 
 def _empty_result(node: SelectNode) -> pa.Table:
     if node.preaggregates:
         return pa.table({})
-    return physical_schema(node.relation.schema).empty_table()
+    return types.physical_schema(node.relation.schema).empty_table()
 
 
 def _alias_sql(table: str, alias: str) -> str:
-    return f"{quote_identifier(table)} AS {quote_identifier(alias)}"
+    return f"{types.quote_identifier(table)} AS {types.quote_identifier(alias)}"
 
 
 def _select_sql(
@@ -277,4 +274,4 @@ def _select_sql(
     conditions = (*node.where, *row_filters)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     ending = " GROUP BY ALL" if node.preaggregates else ""
-    return f"SELECT {select_list_sql(node.select)} FROM {source}{where}{ending}"  # noqa: S608
+    return f"SELECT {types.select_list_sql(node.select)} FROM {source}{where}{ending}"  # noqa: S608

@@ -103,14 +103,10 @@ class SegmentStore:
         """Bytes of the rows."""
         return sum(run.live_rows.nbytes for run in self.runs)
 
-    def key_bytes(self) -> tuple[Hashes, Indices]:
-        """Return the hash of each key of each run, and its bytes if rows were equally long."""
-        parts = [(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))]
-        for run in self.runs:
-            hashes, rows = np.unique(self._key_hashes(run.live_rows), return_counts=True)
-            parts.append((hashes, rows * run.live_rows.nbytes // len(run)))
-        hashes, sizes = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return hashes, sizes
+    def keys(self) -> Hashes:
+        """Return the hashes of the keys of all rows."""
+        hashes = [self._key_hashes(run.live_rows) for run in self.runs]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes]))
 
     def append(self, rows: pa.Table, emitted_until_us: int = NO_WATERMARK_US) -> SortedRun | None:
         """Add rows as a new run."""

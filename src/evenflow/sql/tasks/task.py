@@ -83,10 +83,8 @@ class Task(ABC):
 
         It reads the whole state: call it to compute a plan, not in every batch.
         """
-        parts = [store.key_bytes() for store in self.stores().values()]
-        hashes, positions = np.unique(np.concatenate([h for h, _ in parts]), return_inverse=True)
-        sizes = np.bincount(positions, np.concatenate([b for _, b in parts]), len(hashes))
-        return hashes, sizes.astype(np.int64)
+        keys = np.unique(np.concatenate([store.keys() for store in self.stores().values()]))
+        return keys, self.key_rows_and_bytes(keys)[1]
 
     def key_rows_and_bytes(self, keys: Hashes) -> tuple[Indices, Indices]:
         """Return how many rows each of the keys has, and about how many bytes.

@@ -8,6 +8,6 @@ whose result depends on when or where they run (`rand`, `current_timestamp`) are
 batch that runs again must repeat its results.
 """
 
-from evenflow.sql.translate import arithmetic, casts, conditions, functions, literals, numbers
+from evenflow.sql.translate import arithmetic, casts, conditions, functions, literals
 
-__all__ = ["arithmetic", "casts", "conditions", "functions", "literals", "numbers"]
+__all__ = ["arithmetic", "casts", "conditions", "functions", "literals"]

@@ -31,11 +31,8 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
     if types.is_timestamp(source) and types.is_timestamp(kind):
         return value.cast(kind)
     if not _is_supported(source, kind):
-        raise refusal(
-            node,
-            f"casts {types.spark_name(source)} to {types.spark_name(kind)}, which is not "
-            "supported, because the engines differ on it; cast before the stream",
-        )
+        names = f"{types.spark_name(source)} to {types.spark_name(kind)}"
+        raise refusal(node, f"casts {names}, but the engines differ on it; cast before the stream")
     if source == types.STRING and types.is_integer(kind):
         # Spark reads only integers here, while DuckDB would round '1.5'.
         other = "NULL" if safe else f"error('not an integer: ' || {value.sql})"

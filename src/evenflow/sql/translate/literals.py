@@ -56,9 +56,7 @@ def coerce_time_literal(value: TypedExpr, other: TypedExpr) -> TypedExpr:
         if types.is_timestamp(other.type):
             return TypedExpr(timestamp_sql(value.literal), other.type)
     except ValueError:
-        raise InputError(
-            f"{value.literal!r} is not a date or timestamp; write '2026-01-31'"
-        ) from None
+        raise InputError(f"{value.literal!r} is not a date; write '2026-01-31'") from None
     return value
 
 

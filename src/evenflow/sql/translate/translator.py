@@ -11,19 +11,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.errors import InputError
+from evenflow.sql import types
 from evenflow.sql.query_plan import SUBSCRIPTIONS_ALIAS
 from evenflow.sql.relation import ColumnRef, Relation
 from evenflow.sql.translate.refusals import quote_sql, refusal, unsupported
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
-from evenflow.sql.types import (
-    BOOLEAN,
-    NULL,
-    STRING,
-    column_sql,
-    common_type,
-    quote_string,
-    spark_name,
-)
 
 Override = Callable[[Ast], TypedExpr | None]
 ParameterTypes = dict[str, pa.DataType | None]  # of a template; None until it is inferred
@@ -67,13 +59,10 @@ class Translator:
     def boolean(self, node: Ast) -> TypedExpr:
         """Translate a condition."""
         value = self(node)
-        if value.type not in (BOOLEAN, NULL):
-            raise refusal(
-                node,
-                f"is {spark_name(value.type)} where a condition is needed; "
-                "compare it with something",
-            )
-        return value.cast(BOOLEAN)
+        if value.type not in (types.BOOLEAN, types.NULL):
+            kind = types.spark_name(value.type)
+            raise refusal(node, f"is {kind} where a condition is needed; write a comparison")
+        return value.cast(types.BOOLEAN)
 
     def resolve_column(self, node: Ast) -> TypedExpr:
         """Resolve `a.b`, `b`, and struct fields after them."""
@@ -81,15 +70,13 @@ class Translator:
         if len(parts) > 1 and (alias := self._match_alias(parts[0])) is not None:
             relation = self.inputs[alias]
             if relation.find(parts[1]) is None:
-                raise InputError(
-                    f"{alias} has no column {parts[1]!r}; it has "
-                    f"{', '.join(f.name for f in relation.fields)}"
-                )
+                known = ", ".join(f.name for f in relation.fields)
+                raise InputError(f"{alias} has no column {parts[1]!r}; it has {known}")
             return self._struct_fields(self._relation_column(alias, parts[1]), parts[2:])
         owners = [alias for alias, relation in self.inputs.items() if relation.find(parts[0])]
         if not owners:
-            known = sorted({f.name for r in self.inputs.values() for f in r.fields})
-            raise InputError(f"there is no column {parts[0]!r}; there are {', '.join(known)}")
+            names = sorted({f.name for r in self.inputs.values() for f in r.fields})
+            raise InputError(f"there is no column {parts[0]!r}; there are {', '.join(names)}")
         if len(owners) > 1:
             raise InputError(
                 f"column {parts[0]!r} is in {' and in '.join(owners)}; "
@@ -100,15 +87,14 @@ class Translator:
     def struct_field(self, value: TypedExpr, name: str) -> TypedExpr:
         """Read a field of a struct."""
         if not pa.types.is_struct(value.type):
-            raise InputError(f"{spark_name(value.type)} has no field {name!r}")
+            raise InputError(f"{types.spark_name(value.type)} has no field {name!r}")
         for entry in value.type:
             if entry.name.lower() == name.lower():
-                sql = f"struct_extract({value.sql}, {quote_string(entry.name)})"
+                sql = f"struct_extract({value.sql}, {types.quote_string(entry.name)})"
                 time = value.time.window_field(entry.name.lower()) if value.time else None
                 return TypedExpr(sql, entry.type, value.columns, time=time)
-        raise InputError(
-            f"there is no field {name!r}; there are {', '.join(f.name for f in value.type)}"
-        )
+        known = ", ".join(f.name for f in value.type)
+        raise InputError(f"there is no field {name!r}; there are {known}")
 
     def infer_parameter_type(self, node: Ast, kind: pa.DataType) -> None:
         """Give a parameter the type of what it is compared with."""
@@ -138,7 +124,7 @@ class Translator:
         column = (alias, entry.name)
         self.resolved_columns.add(column)
         time = entry.time.qualified(alias) if entry.time else None
-        return TypedExpr(column_sql(*column), entry.type, frozenset([column]), column, time)
+        return TypedExpr(types.column_sql(*column), entry.type, frozenset([column]), column, time)
 
     def _struct_fields(self, value: TypedExpr, names: list[str]) -> TypedExpr:
         for name in names:
@@ -150,13 +136,10 @@ def widen(node: Ast, *operands: TypedExpr) -> list[TypedExpr]:
     """Cast operands to Spark's common type."""
     kind = operands[0].type
     for operand in operands[1:]:
-        common = common_type(kind, operand.type)
+        common = types.common_type(kind, operand.type)
         if common is None:
-            raise refusal(
-                node,
-                f"mixes {spark_name(kind)} and {spark_name(operand.type)}; "
-                "cast one side to the other's type",
-            )
+            names = f"{types.spark_name(kind)} and {types.spark_name(operand.type)}"
+            raise refusal(node, f"mixes {names}; cast one side to the other's type")
         kind = common
     return [operand.cast(kind) for operand in operands]
 
@@ -164,10 +147,10 @@ def widen(node: Ast, *operands: TypedExpr) -> list[TypedExpr]:
 def subscription_column(name: str, kind: pa.DataType) -> TypedExpr:
     """Return a column of the subscriptions of a template."""
     column = (SUBSCRIPTIONS_ALIAS, name)
-    return TypedExpr(column_sql(*column), kind, frozenset([column]), column)
+    return TypedExpr(types.column_sql(*column), kind, frozenset([column]), column)
 
 
-SUBSCRIPTION_COLUMN = subscription_column("subscription", STRING)
+SUBSCRIPTION_COLUMN = subscription_column("subscription", types.STRING)
 
 
 def _parameter(translate: Translator, node: Ast) -> TypedExpr:
