@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.compile import keys
+from evenflow.sql.compile.keys import QueryKeys, normalize_key
 from evenflow.sql.compile.parse import parse_query
 from evenflow.sql.compile.select import Compiler
 from evenflow.sql.engine import Engine
@@ -138,10 +138,8 @@ def _build_program(
     catalog, reads, nodes = compiler.catalog, compiler.reads, nodes_bottom_up(root)
     streams = source_streams(root)
     references = [r.table for n in nodes if isinstance(n, SelectNode) for r in n.references]
-    if key is None:
-        split = keys.infer_key(root, catalog, reads)
-    else:
-        split = keys.check_key(root, catalog, keys.normalize_key(key, streams), reads)
+    keys = QueryKeys(root, catalog, reads)
+    split = keys.infer() if key is None else keys.check(normalize_key(key, streams))
     time, lag_us = None, 0
     for column in root.relation.fields:
         if column.time is not None and is_timestamp(column.type):
@@ -161,7 +159,7 @@ def _build_program(
         plan=QueryPlan(
             root=root,
             time_columns={stream: catalog.streams[stream].time for stream in streams},
-            store_keys=keys.store_keys(root, catalog, split),
+            store_keys=keys.store_keys(split),
         ),
     )
 

@@ -17,8 +17,6 @@ from evenflow.sql.tasks.hash_index import HashIndex
 from evenflow.sql.tasks.segments import SegmentStore, SortedRun, row_times_us
 from evenflow.sql.types import quote_identifier, select_list_sql
 
-BufferIdentity = tuple[object, tuple[tuple[str, str], ...], tuple[str, ...]]
-
 
 class JoinSide:
     """The buffered rows of one input, or of several with equal buffers, as in a self-join."""
@@ -52,7 +50,7 @@ class JoinState:
         self.node = node
         self.engine = engine
         self.sides: dict[str, JoinSide] = {}
-        shared: dict[BufferIdentity, JoinSide] = {}
+        shared: dict[object, JoinSide] = {}
         for item in node.inputs:
             buffer = _require_buffer(item)
             feed = item.feed if isinstance(item.feed, str) else item.feed.id

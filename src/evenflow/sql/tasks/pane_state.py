@@ -97,15 +97,6 @@ def last_window_start(windows: WindowSpec, panes: Indices) -> Indices:
     return result + windows.start_us
 
 
-def window_starts_over(windows: WindowSpec, panes: Indices) -> Indices:
-    """Return the starts of all windows over any of the panes."""
-    over = -(-windows.size_us // windows.slide_us)
-    steps = np.arange(over, dtype=np.int64) * windows.slide_us
-    starts = (last_window_start(windows, panes)[:, None] - steps).ravel()
-    covers = starts + windows.size_us > np.repeat(panes, over)
-    return np.unique(starts[covers])
-
-
 def due_window_starts(
     windows: WindowSpec, panes: Indices, emitted_until_us: int, clock_us: int
 ) -> Indices:
@@ -113,9 +104,13 @@ def due_window_starts(
     panes = panes[panes < clock_us]
     if not len(panes):
         return panes
-    starts = window_starts_over(windows, panes)
+    last_starts = last_window_start(windows, panes)
+    windows_per_pane = -(-windows.size_us // windows.slide_us)
+    steps = np.arange(windows_per_pane, dtype=np.int64) * windows.slide_us
+    starts = (last_starts[:, None] - steps).ravel()
     ends = starts + windows.size_us
-    return starts[(ends <= clock_us) & (ends > emitted_until_us)]
+    covers = ends > np.repeat(panes, windows_per_pane)
+    return np.unique(starts[covers & (ends <= clock_us) & (ends > emitted_until_us)])
 
 
 def first_open_pane(windows: WindowSpec, clock_us: int) -> int:

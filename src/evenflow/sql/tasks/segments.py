@@ -157,9 +157,9 @@ class SegmentStore:
     def release(self, select: HashSelector | None) -> list[pa.Table]:
         """Remove and return the rows whose key's hash is selected, or all."""
         if select is None:
-            return self.remove_rows(lambda rows: np.ones(len(rows), dtype=np.bool_))
-        removed: list[pa.Table] = []
-        remaining: list[SortedRun | None] = []
+            removed, self.runs = [run.live_rows for run in self.runs], []
+            return removed
+        removed, remaining = [], []
         for run in self.runs:
             hashes = self._key_hashes(run.live_rows)
             selected = select(hashes)

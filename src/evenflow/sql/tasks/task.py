@@ -135,21 +135,8 @@ class Task(ABC):
         for label, store in self.stores().items():
             store.load(saved["stores"].get(label, []), read)
 
-    def release(self, select: HashSelector) -> bytes | None:
+    def release(self, select: HashSelector | None) -> bytes | None:
         """Remove the state of the selected keys, and return it for another task to accept."""
-        return self._release(select)
-
-    def release_all(self) -> bytes | None:
-        """Remove the whole state, and return it for another task to accept."""
-        return self._release(None)
-
-    def accept(self, blob: bytes) -> None:
-        """Add state that another task of this query released."""
-        stores = self.stores()
-        for entry in unpack(blob).to_pylist():
-            stores[entry["store"]].append(unpack(entry["rows"]), entry["emitted_until_us"])
-
-    def _release(self, select: HashSelector | None) -> bytes | None:
         emitted = self.emitted_until_us()
         entries = [
             {
@@ -164,6 +151,16 @@ class Task(ABC):
             return None
         blob: bytes = pack(pa.Table.from_pylist(entries, schema=_TRANSFER_SCHEMA)).to_pybytes()
         return blob
+
+    def release_all(self) -> bytes | None:
+        """Remove the whole state, also of a query without a key, and return it."""
+        return self.release(None)
+
+    def accept(self, blob: bytes) -> None:
+        """Add state that another task of this query released."""
+        stores = self.stores()
+        for entry in unpack(blob).to_pylist():
+            stores[entry["store"]].append(unpack(entry["rows"]), entry["emitted_until_us"])
 
 
 def filter_and_count(

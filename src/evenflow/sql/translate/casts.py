@@ -35,7 +35,7 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
         raise refusal(node, f"casts {names}, but the engines differ on it; cast before the stream")
     if source == types.STRING and types.is_integer(kind):
         # Spark reads only integers here, while DuckDB would round '1.5'.
-        other = "NULL" if safe else f"error('not an integer: ' || {value.sql})"
+        other = "NULL" if safe else f"error('not a whole number: ' || {value.sql})"
         sql = (
             f"CAST(CASE WHEN regexp_full_match(trim({sql}), '[+-]?[0-9]+') THEN trim({sql}) "
             f"WHEN {sql} IS NULL THEN NULL ELSE {other} END AS VARCHAR)"
