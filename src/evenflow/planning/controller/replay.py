@@ -28,14 +28,9 @@ from evenflow.planning.controller.arrivals import (
 )
 from evenflow.planning.controller.balance import measured_balance
 from evenflow.planning.controller.config import Balancing
-from evenflow.planning.controller.decide import decide
 from evenflow.planning.controller.predict import redistribute_rest
-from evenflow.planning.controller.traffic_repair import (
-    decide_traffic_repair,
-    is_repair_due,
-    plan_traffic_repair,
-    with_repair_result,
-)
+from evenflow.planning.controller.propose import propose, used_repair
+from evenflow.planning.controller.traffic_repair import is_repair_due, plan_traffic_repair
 from evenflow.planning.controller.window import select_window
 
 
@@ -64,7 +59,7 @@ def replay_history(
     decisions: list[Decision] = []
     replayed: list[BalanceMetrics] = []
     planned: Snapshot | None = None
-    beside: Plan | None = None
+    repair: Plan | None = None
     for recorded in snapshots:
         following = _host_recorded_queries(following, recorded, seen, config)
         plan = _align_queries(plan, following)
@@ -74,16 +69,11 @@ def replay_history(
             snapshot_under_plan(recorded, plan, following, drain),
         ]
         replayed.append(measured_balance(seen[-1:]))
-        decision = decide(seen, decisions, config)
-        if decision.plan is None and beside is not None:
-            decision, beside = (
-                with_repair_result(
-                    decision, decide_traffic_repair(beside, seen, decisions, config)
-                ),
-                None,
-            )
-        if beside is None and decision.plan is None and is_repair_due(planned, seen[-1], config):
-            planned, beside = seen[-1], plan_traffic_repair(seen, config)
+        decision = propose(seen, decisions, config, repair=repair)
+        if used_repair(decision):
+            repair = None
+        if repair is None and decision.plan is None and is_repair_due(planned, seen[-1], config):
+            planned, repair = seen[-1], plan_traffic_repair(seen, config)
         decisions.append(decision)
         plan, following = following, decisions[-1].plan or following
     original = tuple(measured_balance([recorded]) for recorded in snapshots)
