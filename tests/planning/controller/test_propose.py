@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.support.flows import run, whole_flow
 
-from evenflow.model import Plan, Reason, Trigger, VerdictCode
+from evenflow.model import Decision, Plan, Reason, Trigger, VerdictCode
 from evenflow.planning.controller import (
     Balancing,
     RequestedPlan,
@@ -84,7 +84,8 @@ def test_a_failed_repair_is_a_verdict() -> None:
 
 def test_replay_decides_as_the_runtime_does() -> None:
     flow, config = even_flow(), Balancing(repair="ic", cooldown=2, samples=2)
-    repair, planned, decisions = None, None, []
+    repair, planned = None, None
+    decisions: list[Decision] = []
     replayed = replay_history(flow.snapshots, config).decisions
     for end in range(1, len(flow.snapshots) + 1):
         seen = flow.snapshots[:end]

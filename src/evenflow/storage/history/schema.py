@@ -1,144 +1,104 @@
-"""The columns of recorded history, as people query them: one kind of row in each folder."""
+"""The columns of the history, one kind of row per folder: `HistoryKind` says what a row is."""
 
 import pyarrow as pa
 
-_BALANCE_METRICS = pa.struct(
-    [
-        (name, pa.float64())
-        for name in (
-            "imbalance",
-            "max_load",
-            "mean_load",
-            "deviation",
-            "correlation",
-            "shipped_bytes",
-        )
-    ]
+from evenflow.model import HistoryKind
+
+WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+
+_INT32, _INT64, _UINT64 = pa.int32(), pa.int64(), pa.uint64()
+_FLOAT64, _TEXT, _BOOL = pa.float64(), pa.string(), pa.bool_()
+
+
+def _struct(**columns: pa.DataType) -> pa.DataType:
+    return pa.struct(columns.items())
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(columns.items())
+
+
+_BALANCE_METRICS = _struct(
+    imbalance=_FLOAT64,
+    max_load=_FLOAT64,
+    mean_load=_FLOAT64,
+    deviation=_FLOAT64,
+    correlation=_FLOAT64,
+    shipped_bytes=_FLOAT64,
 )
-_MOVE = pa.struct(
-    [
-        ("query", pa.string()),
-        ("before", pa.int32()),
-        ("after", pa.int32()),
-        ("key_hash", pa.uint64()),
-    ]
-)
-_TRANSFER = pa.struct(
-    [
-        ("query", pa.string()),
-        ("before", pa.int32()),
-        ("after", pa.int32()),
-        ("bytes", pa.int64()),
-    ]
-)
-_VERDICT = pa.struct(
-    [
-        ("code", pa.string()),
-        ("subject", pa.string()),
-        ("message", pa.string()),
-        ("reachable", pa.float64()),
-    ]
-)
-_PLACEMENT_ENTRY = pa.struct([("query", pa.string()), ("worker", pa.int32())])
-_ROUTING_TABLE = pa.struct(
-    [
-        ("query", pa.string()),
-        ("hashes", pa.list_(pa.uint64())),
-        ("owners", pa.list_(pa.int32())),
-    ]
-)
+_MOVE = _struct(query=_TEXT, before=_INT32, after=_INT32, key_hash=_UINT64)
+_TRANSFER = _struct(query=_TEXT, before=_INT32, after=_INT32, bytes=_INT64)
+_VERDICT = _struct(code=_TEXT, subject=_TEXT, message=_TEXT, reachable=_FLOAT64)
+_PLACEMENT_ENTRY = _struct(query=_TEXT, worker=_INT32)
+_ROUTING_TABLE = _struct(query=_TEXT, hashes=pa.list_(_UINT64), owners=pa.list_(_INT32))
 
 SCHEMAS = {
-    # One row a batch; plans by name, see `plans`.
-    "batches": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("at", pa.float64()),
-            ("seconds", pa.float64()),
-            ("plan", pa.string()),
-            ("following", pa.string()),
-            ("drain", pa.list_(pa.int32())),
-            ("worker_seconds", pa.list_(pa.float64())),
-            ("handed", pa.list_(_TRANSFER)),
-        ]
+    HistoryKind.BATCHES: _schema(
+        batch=_INT64,
+        at=_FLOAT64,
+        seconds=_FLOAT64,
+        plan=_TEXT,
+        following=_TEXT,
+        drain=pa.list_(_INT32),
+        worker_seconds=pa.list_(_FLOAT64),
+        handed=pa.list_(_TRANSFER),
     ),
-    # One row for each batch, query and worker that has anything of it.
-    "statistics": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("query", pa.string()),
-            ("worker", pa.int32()),
-            ("rows_in", pa.int64()),
-            ("rows_out", pa.int64()),
-            ("cpu_seconds", pa.float64()),
-            ("load", pa.float64()),
-            ("state_bytes", pa.float64()),
-            ("streams", pa.list_(pa.string())),
-            ("pinned", pa.bool_()),
-            ("keyable", pa.bool_()),
-            ("publishes", pa.bool_()),
-        ]
+    HistoryKind.STATISTICS: _schema(
+        batch=_INT64,
+        query=_TEXT,
+        worker=_INT32,
+        rows_in=_INT64,
+        rows_out=_INT64,
+        cpu_seconds=_FLOAT64,
+        load=_FLOAT64,
+        state_bytes=_FLOAT64,
+        streams=pa.list_(_TEXT),
+        pinned=_BOOL,
+        keyable=_BOOL,
+        publishes=_BOOL,
     ),
-    # One row for each batch, keyed query and heavy key; `hash` is null for all others of a worker.
-    "keys": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("query", pa.string()),
-            ("worker", pa.int32()),
-            ("hash", pa.uint64()),
-            ("name", pa.string()),
-            ("keys", pa.int64()),
-            ("cost", pa.float64()),
-            ("state_bytes", pa.float64()),
-            ("fixed", pa.float64()),  # of the cost of all others, what no row causes
-            ("rows", pa.int64()),  # of a heavy key
-        ]
+    HistoryKind.KEYS: _schema(
+        batch=_INT64,
+        query=_TEXT,
+        worker=_INT32,
+        hash=_UINT64,
+        name=_TEXT,
+        keys=_INT64,
+        cost=_FLOAT64,
+        state_bytes=_FLOAT64,
+        fixed=_FLOAT64,  # cost of the light keys that does not depend on rows
+        rows=_INT64,  # of a heavy key
     ),
-    # One row for each batch, stream and worker it was sent to.
-    "traffic": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("stream", pa.string()),
-            ("worker", pa.int32()),
-            ("bytes", pa.float64()),
-        ]
+    HistoryKind.TRAFFIC: _schema(batch=_INT64, stream=_TEXT, worker=_INT32, bytes=_FLOAT64),
+    HistoryKind.PLANS: _schema(
+        plan=_TEXT,
+        workers=_INT32,
+        drained=pa.list_(_INT32),
+        placement=pa.list_(_PLACEMENT_ENTRY),
+        tables=pa.list_(_ROUTING_TABLE),
     ),
-    # One row a plan, named by its content; in the first file of a block of batches that needs it.
-    "plans": pa.schema(
-        [
-            ("plan", pa.string()),
-            ("workers", pa.int32()),
-            ("drained", pa.list_(pa.int32())),
-            ("placement", pa.list_(_PLACEMENT_ENTRY)),
-            ("tables", pa.list_(_ROUTING_TABLE)),
-        ]
+    HistoryKind.DECISIONS: _schema(
+        batch=_INT64,
+        at=_FLOAT64,
+        trigger=_TEXT,
+        reason=_TEXT,
+        message=_TEXT,
+        before=_BALANCE_METRICS,
+        predicted=_BALANCE_METRICS,
+        plan=_TEXT,
+        target=_TEXT,
+        moves=pa.list_(_MOVE),
+        moved_bytes=_FLOAT64,
+        verdicts=pa.list_(_VERDICT),
+        arrived=pa.list_(_PLACEMENT_ENTRY),
     ),
-    "decisions": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("at", pa.float64()),
-            ("trigger", pa.string()),
-            ("reason", pa.string()),
-            ("message", pa.string()),
-            ("before", _BALANCE_METRICS),
-            ("predicted", _BALANCE_METRICS),
-            ("plan", pa.string()),
-            ("target", pa.string()),
-            ("moves", pa.list_(_MOVE)),
-            ("moved_bytes", pa.float64()),
-            ("verdicts", pa.list_(_VERDICT)),
-            ("arrived", pa.list_(_PLACEMENT_ENTRY)),
-        ]
-    ),
-    "outcomes": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("decision", pa.int64()),
-            ("measured", _BALANCE_METRICS),
-            ("handed_bytes", pa.int64()),
-            ("pause_seconds", pa.float64()),
-            ("duration_seconds", pa.float64()),
-            ("handed", pa.list_(_TRANSFER)),
-        ]
+    HistoryKind.OUTCOMES: _schema(
+        batch=_INT64,
+        decision=_INT64,
+        measured=_BALANCE_METRICS,
+        handed_bytes=_INT64,
+        pause_seconds=_FLOAT64,
+        duration_seconds=_FLOAT64,
+        handed=pa.list_(_TRANSFER),
     ),
 }
