@@ -1,4 +1,4 @@
-"""Frozen values that cross borders: loads, routing tables, plans, moves, verdicts. No I/O."""
+"""Frozen values that the packages exchange: snapshots, plans, decisions and codes. No I/O."""
 
 from evenflow.model.codes import HistoryKind, MoveOrder, Reason, Trigger, VerdictCode
 from evenflow.model.decision import BalanceMetrics, Decision, Outcome, Verdict

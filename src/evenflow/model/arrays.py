@@ -1,9 +1,11 @@
-"""NumPy types used across borders, and the one place where values become frozen arrays."""
+"""NumPy array types, and the fields of frozen dataclasses as read-only arrays."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from evenflow.errors import InputError
 
 Floats = NDArray[np.float64]
 Workers = NDArray[np.int32]
@@ -23,3 +25,16 @@ def frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
         array = array.copy() if array is values or array.base is not None else array
         array.flags.writeable = False
     return array
+
+
+def freeze_fields(instance: object, **dtypes: Any) -> None:
+    """Turn fields of a frozen dataclass into read-only arrays, in its `__post_init__`."""
+    for name, dtype in dtypes.items():
+        object.__setattr__(instance, name, frozen(getattr(instance, name), dtype))
+
+
+def check_not_negative(name: str, values: Floats) -> None:
+    """Refuse values that are negative or not finite."""
+    bad = ~np.isfinite(values) | (values < 0)
+    if bool(bad.any()):
+        raise InputError(f"{name} must be finite and not negative, got {values[bad][0]}")

@@ -1,4 +1,4 @@
-"""The keys that people should know of: the heaviest of a keyed query."""
+"""The heaviest keys of a keyed query, for people."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from evenflow.model.snapshot import Snapshot
 
 
 class HotKey(NamedTuple):
-    """A key, its share of what the query's rows cost, and the worker that has it next."""
+    """A key, its share of the cost of the query's rows, and its worker in the next plan."""
 
     name: str
     share: float
@@ -17,18 +17,18 @@ class HotKey(NamedTuple):
 
 
 def hot_keys(snapshots: Sequence[Snapshot], query: str, count: int) -> list[HotKey]:
-    """Return the heaviest keys of a keyed query in the last batch that had rows of any."""
+    """Return the heaviest keys of a keyed query in the last batch that had rows of it."""
     if not snapshots or query not in snapshots[-1].next_plan.tables:
         return []
     for snapshot in reversed(snapshots):
-        found = snapshot.queries[query].keys if query in snapshot.queries else None
-        if found is None or not found.cost.any():  # no rows: windows closed, state moved
+        keys = snapshot.queries[query].keys if query in snapshot.queries else None
+        if keys is None or not keys.cost.any():  # no rows: windows closed, state moved
             continue
-        share = found.cost_shares()
-        order = np.argsort(-share, kind="stable")[:count]
-        owner = snapshots[-1].next_plan.route(query, found.hashes[order])
+        shares = keys.cost_shares()
+        order = np.argsort(-shares, kind="stable")[:count]
+        owners = snapshots[-1].next_plan.route(query, keys.hashes[order])
         return [
-            HotKey(found.names[at], float(share[at]), int(worker))
-            for at, worker in zip(order, owner, strict=True)
+            HotKey(keys.names[key], float(shares[key]), int(owner))
+            for key, owner in zip(order, owners, strict=True)
         ]
     return []
