@@ -11,7 +11,7 @@ __all__ = ["Balancing", "Flow", "Run", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import Spark only when it is asked for."""
+    """Import Spark on first use only."""
     if name == "Balancing":
         from evenflow.planning.controller import Balancing
 

@@ -1,9 +1,9 @@
-"""Errors that are the caller's to mend."""
+"""Errors that the caller can fix."""
 
 
 class InputError(ValueError):
-    """What was given cannot be used; the message says what was found and what to do."""
+    """Invalid input; the message says what was given, what was expected and what to do."""
 
 
 class SetupError(RuntimeError):
-    """What is needed around us is missing or refuses: Java, a master, a port, a disk."""
+    """The environment is missing something: Java, a Spark master, a port, disk space."""

@@ -35,7 +35,7 @@ class RoutingTable:
             )
         if bool((self.hashes[1:] <= self.hashes[:-1]).any()):
             raise InputError(
-                "a routing table names a key twice, or is not sorted: use from_entries()"
+                "a routing table names a key twice or is not sorted; use from_entries()"
             )
 
     @classmethod

@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from evenflow.durations import check_name, duration_us
+from evenflow.durations import duration_us
 from evenflow.errors import InputError
+from evenflow.names import check_name
 from evenflow.planning.controller import Balancing
 from evenflow.spec import check_queries, files
 from evenflow.spec.datasets import BundledDataset, build_dataset
