@@ -3,7 +3,9 @@
 import re
 
 from evenflow.errors import InputError
-from evenflow.names import check_name as check_name  # for callers that still import it here
+from evenflow.names import check_name
+
+__all__ = ["check_name", "duration_us"]  # check_name: for callers that still import it here
 
 _UNITS_US = {
     "microsecond": 1,
@@ -29,8 +31,7 @@ def duration_us(text: str, what: str) -> int:
     for number, unit in parts:
         name = unit.lower().removesuffix("s")
         if name not in _UNITS_US:
-            raise InputError(
-                f"{what} {text!r} has unknown unit {unit!r}; use {', '.join(_UNITS_US)}"
-            )
+            units = ", ".join(_UNITS_US)
+            raise InputError(f"{what} {text!r} has the unknown unit {unit!r}; use {units}")
         total += int(number) * _UNITS_US[name]
     return total

@@ -1,5 +1,7 @@
 """NumPy array types, and the fields of frozen dataclasses as read-only arrays."""
 
+from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,14 @@ Workers = NDArray[np.int32]
 Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
+
+_DTYPES = (
+    (Floats, np.float64),
+    (Workers, np.int32),
+    (Indices, np.int64),
+    (Hashes, np.uint64),
+    (Bools, np.bool_),
+)
 
 
 def frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
@@ -27,10 +37,23 @@ def frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
     return array
 
 
-def freeze_fields(instance: object, **dtypes: Any) -> None:
-    """Turn fields of a frozen dataclass into read-only arrays, in its `__post_init__`."""
-    for name, dtype in dtypes.items():
-        object.__setattr__(instance, name, frozen(getattr(instance, name), dtype))
+def freeze_arrays(instance: Any) -> None:
+    """Turn the array fields of a frozen dataclass into read-only arrays, in `__post_init__`."""
+    dataclass: Any = type(instance)
+    for name, dtype in _array_fields(dataclass):
+        if getattr(instance, name) is not None:
+            object.__setattr__(instance, name, frozen(getattr(instance, name), dtype))
+
+
+@cache
+def _array_fields(dataclass: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the array fields of a dataclass and their types, from its annotations."""
+    return tuple(
+        (field.name, dtype)
+        for field in fields(dataclass)
+        for annotation, dtype in _DTYPES
+        if field.init and field.type in (annotation, annotation | None)
+    )
 
 
 def check_not_negative(name: str, values: Floats) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Floats, Indices, check_not_negative, freeze_fields, frozen
+from evenflow.model.arrays import Floats, Indices, check_not_negative, freeze_arrays, frozen
 
 Edges = NDArray[np.int64]
 
@@ -43,18 +43,18 @@ class OperatorNetwork:
         count = len(self.cost)
         if not len(self.join_window_seconds):
             object.__setattr__(self, "join_window_seconds", np.zeros(count))
+        for name in ("source_edges", "operator_edges"):
+            object.__setattr__(self, name, np.reshape(getattr(self, name), (-1, 2)))
+        freeze_arrays(self)
         for name in ("cost", "selectivity", "join_window_seconds"):
-            freeze_fields(self, **{name: np.float64})
             values = getattr(self, name)
             if values.shape != (count,):
                 raise InputError(f"{name} needs one entry for each of {count} operators")
             check_not_negative(name, values)
-        for name, operators in (
-            ("source_edges", np.reshape(self.source_edges, (-1, 2))[:, 1]),
-            ("operator_edges", np.reshape(self.operator_edges, (-1, 2))),
+        for name, edges, operators in (
+            ("source_edges", self.source_edges, self.source_edges[:, 1]),
+            ("operator_edges", self.operator_edges, self.operator_edges),
         ):
-            edges = frozen(np.reshape(getattr(self, name), (-1, 2)), np.int64)
-            object.__setattr__(self, name, edges)
             if len(edges) and (edges.min() < 0 or operators.max() >= count):
                 raise InputError(f"{name} name an operator outside 0..{count - 1}")
         inputs = self.input_counts

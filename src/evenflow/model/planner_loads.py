@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Bools, Floats, Workers, check_not_negative, freeze_fields
+from evenflow.model.arrays import Bools, Floats, Workers, check_not_negative, freeze_arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +47,7 @@ class KeyLoads:
         return cls(*loads, *workers_of_keys, workers, names)
 
     def __post_init__(self) -> None:
-        freeze_fields(self, cost=np.float64, state=np.float64, home=np.int32, owner=np.int32)
-        if self.immovable is not None:
-            freeze_fields(self, immovable=np.bool_)
+        freeze_arrays(self)
         lengths = {len(self.cost), len(self.state), len(self.home), len(self.owner)}
         if len(lengths | {len(self.immovable_mask)}) > 1:
             raise InputError("cost, state, home, owner and immovable need one entry for each key")
@@ -95,7 +93,7 @@ class LoadSeries:
     movable: Bools
 
     def __post_init__(self) -> None:
-        freeze_fields(self, samples=np.float64, movable=np.bool_)
+        freeze_arrays(self)
         shape = self.samples.shape
         if len(shape) != 2 or shape[0] != len(self.operators) or len(self.movable) != shape[0]:
             raise InputError(

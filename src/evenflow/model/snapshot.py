@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evenflow.model.arrays import Floats, Hashes, Indices, Workers, freeze_fields
+from evenflow.model.arrays import Floats, Hashes, Indices, Workers, freeze_arrays
 from evenflow.model.plan import Plan, Transfer
 
 
@@ -32,18 +32,7 @@ class KeyStats:
     rows: Indices
 
     def __post_init__(self) -> None:
-        freeze_fields(
-            self,
-            hashes=np.uint64,
-            owner=np.int32,
-            cost=np.float64,
-            state_bytes=np.float64,
-            rest_keys=np.int64,
-            rest_cost=np.float64,
-            rest_state_bytes=np.float64,
-            rest_fixed_cost=np.float64,
-            rows=np.int64,
-        )
+        freeze_arrays(self)
 
     def cost_shares(self) -> Floats:
         """Return the share of each heavy key in the cost of all rows."""
@@ -73,8 +62,7 @@ class QueryLoad:
     publishes: bool = False
 
     def __post_init__(self) -> None:
-        numbers = {"cpu_seconds": np.float64, "load": np.float64, "state_bytes": np.float64}
-        freeze_fields(self, rows_in=np.int64, rows_out=np.int64, **numbers)
+        freeze_arrays(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Floats, Indices, Workers, freeze_fields
+from evenflow.model.arrays import Floats, Indices, Workers, freeze_arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Subscriptions:
     loads: Floats
 
     def __post_init__(self) -> None:
-        freeze_fields(self, starts=np.int64, sources=np.int32, rates=np.float64, loads=np.float64)
+        freeze_arrays(self)
         if len(self.starts) != len(self.loads) + 1 or self.starts[-1] != len(self.sources):
             raise InputError("starts must hold one entry for each query and the end of the last")
         sizes = np.diff(self.starts)

@@ -16,7 +16,7 @@ from evenflow.errors import InputError
 
 
 class FileStore:
-    """Reads, writes and lists files; a write is atomic. Has no other state, so threads may share it.
+    """Reads, writes and lists files; a write is atomic. Stateless, so threads may share it.
 
     >>> import tempfile
     >>> store = FileStore(tempfile.mkdtemp())
@@ -81,7 +81,7 @@ class FileStore:
             return file.read_buffer()
 
     def list_names(self, folder: str) -> list[str]:
-        """Return the sorted file names in a folder, without temporary files; empty if it is missing."""
+        """Return the sorted names in a folder, without temporary files; none if it is missing."""
         if self.local_root is not None:
             path = self.local_root / folder
             names = [entry.name for entry in os.scandir(path)] if path.is_dir() else []

@@ -80,44 +80,34 @@ class DecisionContext:
 
 def build_decision(
     context: DecisionContext,
-    target: WorkerLoads,
     trigger: Trigger,
     reason: Reason,
     message: str,
+    *,
+    target: WorkerLoads | None = None,
     verdicts: Iterable[Verdict] = (),
 ) -> Decision:
-    """Return the decision to follow the plan of `target`, or the first stage the budget allows."""
-    known = last_snapshot_with_keys(context.window)
-    plan = next_stage(context.next_plan, target.plan, known, context.config)
+    """Return the decision to follow the plan of `target`, or its first stage within the budget.
+
+    Without a target, nothing changes.
+    """
+    last = last_snapshot_with_keys(context.window)
+    decision = Decision(
+        last.batch, last.at, trigger, reason, message, context.before, verdicts=tuple(verdicts)
+    )
+    if target is None:
+        return decision
+    plan = next_stage(context.next_plan, target.plan, last, context.config)
     complete = same_plan(plan, target.plan)
-    moved = moved_bytes(context.next_plan, plan, known)
-    return Decision(
-        batch=known.batch,
-        at=known.at,
-        trigger=trigger,
-        reason=reason,
-        message=message,
-        before=context.before,
+    moved = moved_bytes(context.next_plan, plan, last)
+    return replace(
+        decision,
         predicted=context.predict_balance(target if complete else context.loads_under(plan)),
         plan=plan,
         target=None if complete else target.plan,
         moves=moves_between(context.next_plan, plan),
         moved_bytes=moved,
-        verdicts=(*verdicts, *over_budget_verdicts(moved, context.config)),
-    )
-
-
-def no_change(
-    context: DecisionContext,
-    trigger: Trigger,
-    reason: Reason,
-    message: str,
-    verdicts: Iterable[Verdict] = (),
-) -> Decision:
-    """Return the decision to leave the next plan as it is."""
-    last = context.last_snapshot
-    return Decision(
-        last.batch, last.at, trigger, reason, message, context.before, verdicts=tuple(verdicts)
+        verdicts=(*decision.verdicts, *over_budget_verdicts(moved, context.config)),
     )
 
 
@@ -127,21 +117,13 @@ def manual_decision(
     """Return the decision to follow a requested plan in one step, whatever it moves."""
     config = replace(Balancing.off(), window=window, samples=1)
     context = DecisionContext.build(snapshots, (), config)
-    return build_decision(
-        context, context.loads_under(plan), Trigger.MANUAL, Reason.MANUAL, message
-    )
+    target = context.loads_under(plan)
+    return build_decision(context, Trigger.MANUAL, Reason.MANUAL, message, target=target)
 
 
 def refuse_plan(decision: Decision) -> Decision:
     """Return the decision without its plan, which does not fit what is hosted."""
     if decision.plan is None:
         return decision
-    return replace(
-        decision,
-        reason=Reason.REFUSED,
-        predicted=None,
-        plan=None,
-        target=None,
-        moves=(),
-        moved_bytes=0.0,
-    )
+    nothing = {"predicted": None, "plan": None, "target": None, "moves": (), "moved_bytes": 0.0}
+    return replace(decision, reason=Reason.REFUSED, **nothing)  # type: ignore[arg-type]

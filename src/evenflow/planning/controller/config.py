@@ -37,7 +37,7 @@ class Balancing:
     cooldown         batches in which nothing moves back to a worker it left
     min_gain         excess load that a plan must remove, in mean loads (keys: in target loads)
     move_seconds_per_mb, payback  cost of moving state, and batches in which it must pay off
-    budget_bytes, budget_items    state and items moved at most at one batch boundary; None: no limit
+    budget_bytes, budget_items    state and items moved at most per batch boundary; None: no limit
     order            `hot` moves the most load first, `small` the least state
     promote          spread a whole query that outgrows a worker over all of them, if it has a key
     promote_share    share of the batch interval that such a query needs at least

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evenflow.model import Decision, Plan, Reason, Snapshot, Trigger, Verdict, VerdictCode
-from evenflow.planning.controller.build_decision import DecisionContext, build_decision, no_change
+from evenflow.planning.controller.build_decision import DecisionContext, build_decision
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.drain import drainable_workers, plan_with_drained
 from evenflow.planning.controller.predict import same_plan
@@ -226,14 +226,14 @@ def _apply_query_rebalance(draft: PlanDraft, step: QueryRebalance) -> None:
 
 
 def _draft_decision(draft: PlanDraft) -> Decision:
-    context, verdicts = draft.context, tuple(dict.fromkeys(draft.verdicts))
+    context, verdicts = draft.context, dict.fromkeys(draft.verdicts)
     if draft.reason is None or same_plan(draft.plan, context.next_plan):
         reason = _no_change_reason(draft)
         message = f"{reason}: busiest worker at {context.before.imbalance:.3f} times the mean"
         trigger = draft.trigger if draft.reason is None else Trigger.NONE
-        return no_change(context, trigger, reason, message, verdicts)
-    message = "; ".join(draft.messages)
-    return build_decision(context, draft.loads, draft.trigger, draft.reason, message, verdicts)
+        return build_decision(context, trigger, reason, message, verdicts=verdicts)
+    trigger, reason, message = draft.trigger, draft.reason, "; ".join(draft.messages)
+    return build_decision(context, trigger, reason, message, target=draft.loads, verdicts=verdicts)
 
 
 def _no_change_reason(draft: PlanDraft) -> Reason:

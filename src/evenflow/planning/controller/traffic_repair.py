@@ -19,7 +19,7 @@ from evenflow.planning.controller.arrivals import (
     mean_query_loads,
     mean_stream_bytes,
 )
-from evenflow.planning.controller.build_decision import DecisionContext, build_decision, no_change
+from evenflow.planning.controller.build_decision import DecisionContext, build_decision
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.drain import drainable_workers
 from evenflow.planning.controller.predict import moved_bytes, same_plan
@@ -151,7 +151,7 @@ def decide_traffic_repair(
 
     def rejected(reason: Reason) -> Decision:
         message = f"a plan for source traffic is not followed: {reason}"
-        return no_change(context, Trigger.TRAFFIC, reason, message)
+        return build_decision(context, Trigger.TRAFFIC, reason, message)
 
     if not is_still_valid(plan, last):
         return rejected(Reason.STALE)
@@ -170,4 +170,4 @@ def decide_traffic_repair(
     if after.imbalance > max(1 + config.max_imbalance, before.imbalance):
         return rejected(Reason.INFEASIBLE)
     message = f"ships {after.shipped_bytes:.4g} instead of {before.shipped_bytes:.4g} bytes a batch"
-    return build_decision(context, loads, Trigger.TRAFFIC, Reason.QUERIES, message)
+    return build_decision(context, Trigger.TRAFFIC, Reason.QUERIES, message, target=loads)

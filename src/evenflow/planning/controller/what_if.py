@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from evenflow.model import (
     VerdictCode,
     moves_between,
 )
-from evenflow.model.arrays import Floats, Indices
+from evenflow.model.arrays import Floats
 from evenflow.names import join_names
 from evenflow.planning.controller.build_decision import DecisionContext
 from evenflow.planning.controller.config import OFF, Balancing
@@ -43,7 +44,9 @@ class Scenario:
         if self.added_workers < 0:
             raise InputError(f"added workers must not be negative, got {self.added_workers}")
         if not np.isfinite(self.rate_factor) or self.rate_factor <= 0:
-            raise InputError(f"the factor on rates must be positive, got {self.rate_factor}")
+            raise InputError(
+                f"the factor on rates must be a positive number, got {self.rate_factor}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,32 +153,25 @@ def _resize_plan(plan: Plan, workers: int, pins: Mapping[str, int]) -> Plan:
     return Plan(workers, {**plan.placement, **pinned}, plan.tables, plan.drained | new)
 
 
-def _pad_workers(values: Floats | Indices, workers: int) -> Floats:
-    result: Floats = np.pad(values.astype(np.float64), (0, max(workers - len(values), 0)))
-    return result
+def _pad_workers(values: Floats, workers: int) -> Floats:
+    padded: Floats = np.pad(values, (0, max(workers - len(values), 0)))
+    return padded
 
 
 def _scale_query(query: QueryLoad, workers: int, rate: float, pinned: bool) -> QueryLoad:
-    keys = query.keys
-    return replace(
-        query,
-        rows_in=(_pad_workers(query.rows_in, workers) * rate).astype(np.int64),
-        rows_out=(_pad_workers(query.rows_out, workers) * rate).astype(np.int64),
-        cpu_seconds=_pad_workers(query.cpu_seconds, workers) * rate,
-        load=_pad_workers(query.load, workers) * rate,
-        state_bytes=_pad_workers(query.state_bytes, workers) * rate,
-        keys=None if keys is None else _scale_keys(keys, workers, rate),
-        pinned=query.pinned or pinned,
-    )
+    names = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+    scaled: dict[str, Any] = {
+        name: _pad_workers(getattr(query, name), workers) * rate for name in names
+    }
+    keys = None if query.keys is None else _scale_keys(query.keys, workers, rate)
+    return replace(query, **scaled, keys=keys, pinned=query.pinned or pinned)
 
 
 def _scale_keys(keys: KeyStats, workers: int, rate: float) -> KeyStats:
-    return replace(
-        keys,
-        cost=keys.cost * rate,
-        state_bytes=keys.state_bytes * rate,
-        rest_keys=_pad_workers(keys.rest_keys, workers).astype(np.int64),
-        rest_cost=_pad_workers(keys.rest_cost, workers) * rate,
-        rest_state_bytes=_pad_workers(keys.rest_state_bytes, workers) * rate,
-        rest_fixed_cost=_pad_workers(keys.rest_fixed_cost, workers) * rate,
-    )
+    names = ("rest_cost", "rest_state_bytes", "rest_fixed_cost")
+    scaled: dict[str, Any] = {
+        name: _pad_workers(getattr(keys, name), workers) * rate for name in names
+    }
+    rest_keys = np.pad(keys.rest_keys, (0, max(workers - len(keys.rest_keys), 0)))
+    scaled |= {"cost": keys.cost * rate, "state_bytes": keys.state_bytes * rate}
+    return replace(keys, **scaled, rest_keys=rest_keys)

@@ -6,99 +6,53 @@ from evenflow.model import HistoryKind
 
 WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 
-_INT32, _INT64, _UINT64 = pa.int32(), pa.int64(), pa.uint64()
-_FLOAT64, _TEXT, _BOOL = pa.float64(), pa.string(), pa.bool_()
+
+def _columns(text: str, **structs: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """Parse `name type, ...`; a type is an Arrow type or a struct, with [] for a list of it.
+
+    >>> _columns("batch int64, drain int32[]")
+    [('batch', DataType(int64)), ('drain', ListType(list<item: int32>))]
+    """
+    columns = []
+    for column in text.split(", "):
+        name, kind = column.split()
+        element = kind.removesuffix("[]")
+        value = structs[element] if element in structs else pa.type_for_alias(element)
+        columns.append((name, pa.list_(value) if kind.endswith("[]") else value))
+    return columns
 
 
-def _struct(**columns: pa.DataType) -> pa.DataType:
-    return pa.struct(columns.items())
+_STRUCTS = {
+    name: pa.struct(_columns(text))
+    for name, text in {
+        "balance": "imbalance double, max_load double, mean_load double, deviation double, "
+        "correlation double, shipped_bytes double",
+        "move": "query string, before int32, after int32, key_hash uint64",
+        "transfer": "query string, before int32, after int32, bytes int64",
+        "verdict": "code string, subject string, message string, reachable double",
+        "placement": "query string, worker int32",
+        "table": "query string, hashes uint64[], owners int32[]",
+    }.items()
+}
 
-
-def _schema(**columns: pa.DataType) -> pa.Schema:
-    return pa.schema(columns.items())
-
-
-_BALANCE_METRICS = _struct(
-    imbalance=_FLOAT64,
-    max_load=_FLOAT64,
-    mean_load=_FLOAT64,
-    deviation=_FLOAT64,
-    correlation=_FLOAT64,
-    shipped_bytes=_FLOAT64,
-)
-_MOVE = _struct(query=_TEXT, before=_INT32, after=_INT32, key_hash=_UINT64)
-_TRANSFER = _struct(query=_TEXT, before=_INT32, after=_INT32, bytes=_INT64)
-_VERDICT = _struct(code=_TEXT, subject=_TEXT, message=_TEXT, reachable=_FLOAT64)
-_PLACEMENT_ENTRY = _struct(query=_TEXT, worker=_INT32)
-_ROUTING_TABLE = _struct(query=_TEXT, hashes=pa.list_(_UINT64), owners=pa.list_(_INT32))
-
+# In `keys`, `fixed` is the cost of light keys that no row causes, and `rows` those of a heavy key.
 SCHEMAS = {
-    HistoryKind.BATCHES: _schema(
-        batch=_INT64,
-        at=_FLOAT64,
-        seconds=_FLOAT64,
-        plan=_TEXT,
-        following=_TEXT,
-        drain=pa.list_(_INT32),
-        worker_seconds=pa.list_(_FLOAT64),
-        handed=pa.list_(_TRANSFER),
-    ),
-    HistoryKind.STATISTICS: _schema(
-        batch=_INT64,
-        query=_TEXT,
-        worker=_INT32,
-        rows_in=_INT64,
-        rows_out=_INT64,
-        cpu_seconds=_FLOAT64,
-        load=_FLOAT64,
-        state_bytes=_FLOAT64,
-        streams=pa.list_(_TEXT),
-        pinned=_BOOL,
-        keyable=_BOOL,
-        publishes=_BOOL,
-    ),
-    HistoryKind.KEYS: _schema(
-        batch=_INT64,
-        query=_TEXT,
-        worker=_INT32,
-        hash=_UINT64,
-        name=_TEXT,
-        keys=_INT64,
-        cost=_FLOAT64,
-        state_bytes=_FLOAT64,
-        fixed=_FLOAT64,  # cost of the light keys that does not depend on rows
-        rows=_INT64,  # of a heavy key
-    ),
-    HistoryKind.TRAFFIC: _schema(batch=_INT64, stream=_TEXT, worker=_INT32, bytes=_FLOAT64),
-    HistoryKind.PLANS: _schema(
-        plan=_TEXT,
-        workers=_INT32,
-        drained=pa.list_(_INT32),
-        placement=pa.list_(_PLACEMENT_ENTRY),
-        tables=pa.list_(_ROUTING_TABLE),
-    ),
-    HistoryKind.DECISIONS: _schema(
-        batch=_INT64,
-        at=_FLOAT64,
-        trigger=_TEXT,
-        reason=_TEXT,
-        message=_TEXT,
-        before=_BALANCE_METRICS,
-        predicted=_BALANCE_METRICS,
-        plan=_TEXT,
-        target=_TEXT,
-        moves=pa.list_(_MOVE),
-        moved_bytes=_FLOAT64,
-        verdicts=pa.list_(_VERDICT),
-        arrived=pa.list_(_PLACEMENT_ENTRY),
-    ),
-    HistoryKind.OUTCOMES: _schema(
-        batch=_INT64,
-        decision=_INT64,
-        measured=_BALANCE_METRICS,
-        handed_bytes=_INT64,
-        pause_seconds=_FLOAT64,
-        duration_seconds=_FLOAT64,
-        handed=pa.list_(_TRANSFER),
-    ),
+    kind: pa.schema(_columns(text, **_STRUCTS))
+    for kind, text in {
+        HistoryKind.BATCHES: "batch int64, at double, seconds double, plan string, "
+        "following string, drain int32[], worker_seconds double[], handed transfer[]",
+        HistoryKind.STATISTICS: "batch int64, query string, worker int32, rows_in int64, "
+        "rows_out int64, cpu_seconds double, load double, state_bytes double, streams string[], "
+        "pinned bool, keyable bool, publishes bool",
+        HistoryKind.KEYS: "batch int64, query string, worker int32, hash uint64, name string, "
+        "keys int64, cost double, state_bytes double, fixed double, rows int64",
+        HistoryKind.TRAFFIC: "batch int64, stream string, worker int32, bytes double",
+        HistoryKind.PLANS: "plan string, workers int32, drained int32[], placement placement[], "
+        "tables table[]",
+        HistoryKind.DECISIONS: "batch int64, at double, trigger string, reason string, "
+        "message string, before balance, predicted balance, plan string, target string, "
+        "moves move[], moved_bytes double, verdicts verdict[], arrived placement[]",
+        HistoryKind.OUTCOMES: "batch int64, decision int64, measured balance, handed_bytes int64, "
+        "pause_seconds double, duration_seconds double, handed transfer[]",
+    }.items()
 }
