@@ -41,8 +41,9 @@ def freeze_arrays(instance: Any) -> None:
     """Turn the array fields of a frozen dataclass into read-only arrays, in `__post_init__`."""
     dataclass: Any = type(instance)
     for name, dtype in _array_fields(dataclass):
-        if getattr(instance, name) is not None:
-            object.__setattr__(instance, name, frozen(getattr(instance, name), dtype))
+        values = getattr(instance, name)
+        if values is not None:
+            object.__setattr__(instance, name, frozen(values, dtype))
 
 
 @cache

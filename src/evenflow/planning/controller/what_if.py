@@ -44,9 +44,7 @@ class Scenario:
         if self.added_workers < 0:
             raise InputError(f"added workers must not be negative, got {self.added_workers}")
         if not np.isfinite(self.rate_factor) or self.rate_factor <= 0:
-            raise InputError(
-                f"the factor on rates must be a positive number, got {self.rate_factor}"
-            )
+            raise InputError(f"the rate factor must be a positive number, got {self.rate_factor}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def decode_snapshots(
                 queries=_decode_queries(statistics.get(batch), stats, plan.workers),
                 shipped_bytes=_decode_shipped(traffic.get(batch), plan.workers),
                 worker_cpu_seconds=np.array(row["worker_seconds"], dtype=np.float64),
-                transfers=_decode_transfers(row),
+                transfers=_transfers(row),
             )
         )
     return snapshots
@@ -117,44 +117,35 @@ def _decode_shipped(rows: pa.Table | None, workers: int) -> dict[str, Floats]:
 
 def decode_decisions(rows: pa.Table, plans: PlansByFingerprint) -> list[Decision]:
     """Return decisions in the order of their batches."""
-    return [
-        Decision(
-            batch=row["batch"],
-            at=row["at"],
-            trigger=Trigger(row["trigger"]),
-            reason=Reason(row["reason"]),
-            message=row["message"],
-            before=BalanceMetrics(**row["before"]),
-            predicted=None if row["predicted"] is None else BalanceMetrics(**row["predicted"]),
-            plan=None if row["plan"] is None else plans[row["plan"]],
-            target=None if row["target"] is None else plans[row["target"]],
-            moves=tuple(Move(**move) for move in row["moves"]),
-            moved_bytes=row["moved_bytes"],
-            verdicts=tuple(
-                Verdict(**{**verdict, "code": VerdictCode(verdict["code"])})
-                for verdict in row["verdicts"]
-            ),
-            arrived={entry["query"]: entry["worker"] for entry in row["arrived"] or ()},
-        )
-        for row in rows.to_pylist()
-    ]
+    return [_decode_decision(row, plans) for row in rows.to_pylist()]
+
+
+def _decode_decision(row: dict[str, Any], plans: PlansByFingerprint) -> Decision:
+    plan, target, predicted = row["plan"], row["target"], row["predicted"]
+    verdicts = (verdict | {"code": VerdictCode(verdict["code"])} for verdict in row["verdicts"])
+    decoded = {
+        "trigger": Trigger(row["trigger"]),
+        "reason": Reason(row["reason"]),
+        "before": BalanceMetrics(**row["before"]),
+        "predicted": None if predicted is None else BalanceMetrics(**predicted),
+        "plan": None if plan is None else plans[plan],
+        "target": None if target is None else plans[target],
+        "moves": tuple(Move(**move) for move in row["moves"]),
+        "verdicts": tuple(Verdict(**verdict) for verdict in verdicts),
+        "arrived": {entry["query"]: entry["worker"] for entry in row["arrived"] or ()},
+    }
+    return Decision(**row | decoded)
 
 
 def decode_outcomes(rows: pa.Table) -> list[Outcome]:
     """Return outcomes in the order of their batches."""
     return [
-        Outcome(
-            **{
-                **row,
-                "measured": BalanceMetrics(**row["measured"]),
-                "handed": _decode_transfers(row),
-            }
-        )
+        Outcome(**row | {"measured": BalanceMetrics(**row["measured"]), "handed": _transfers(row)})
         for row in rows.to_pylist()
     ]
 
 
-def _decode_transfers(row: Mapping[str, Any]) -> tuple[Transfer, ...]:
+def _transfers(row: Mapping[str, Any]) -> tuple[Transfer, ...]:
     """Return the transfers of a row; histories of older versions have none."""
     return tuple(Transfer(**transfer) for transfer in row["handed"] or ())
 

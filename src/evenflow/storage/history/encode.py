@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -91,18 +91,12 @@ def _placement_records(workers: Mapping[str, int]) -> list[dict[str, Any]]:
 
 def _decision_record(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
     plan, target = decision.plan, decision.target
-    return {
-        "batch": decision.batch,
-        "at": decision.at,
-        "trigger": decision.trigger,
-        "reason": decision.reason,
-        "message": decision.message,
+    return {field.name: getattr(decision, field.name) for field in fields(decision)} | {
         "before": asdict(decision.before),
         "predicted": None if decision.predicted is None else asdict(decision.predicted),
         "plan": None if plan is None else names[id(plan)],
         "target": None if target is None else names[id(target)],
         "moves": [asdict(move) for move in decision.moves],
-        "moved_bytes": decision.moved_bytes,
         "arrived": _placement_records(decision.arrived),
         "verdicts": [asdict(verdict) for verdict in decision.verdicts],
     }
