@@ -27,7 +27,7 @@ from benchmarks.process_stats import cpu_seconds
 from benchmarks.runtime.sides import session, write
 from benchmarks.workloads import BEGIN, COUNT, JOIN, SECOND, folder, trades, zipf
 from evenflow import Balancing, Flow
-from evenflow.model import Plan, Snapshot
+from evenflow.model import BalanceMetrics, Decision, Reason, Snapshot, Trigger
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.worker.spark_tasks import batch_id
@@ -38,6 +38,7 @@ from evenflow.storage.history.writer import BATCHES_PER_GROUP
 WORKERS = 8
 # Batches of a turn; turns that warm up, and turns that count.
 TURN, COLD, WARM, RUNS = 2, 16, 80, 2
+NOTHING = BalanceMetrics(1.0, 0.0, 0.0)
 
 
 def is_measured(batch: int) -> bool:
@@ -46,12 +47,12 @@ def is_measured(batch: int) -> bool:
 
 
 class MeasuringInTurns:
-    """Stands in for `Measuring` on the workers."""
+    """Stands in for `MeasureOptions` on the workers."""
 
-    emulated_cost = 0.0
+    emulated_seconds_per_row = 0.0
 
     @property
-    def keys(self) -> bool:
+    def per_key(self) -> bool:
         """Whether keys are counted in the batch at hand."""
         return is_measured(batch_id())
 
@@ -68,6 +69,7 @@ class InTurns(Balancer):
         super().__init__(Balancing.off())  # nothing is moved, so that both sides do the same work
         self.border: dict[int, float] = {}
         self.filed = 0.0
+        self._began = 0.0
         self.ended: dict[int, tuple[float, float]] = {}
 
     def open(self, store: FileStore, head: int) -> None:
@@ -85,19 +87,20 @@ class InTurns(Balancer):
 
         self._history._compact = timed  # type: ignore[method-assign]
 
-    def __call__(self, batch: CompletedBatch) -> Plan | None:
-        if not is_measured(batch.number):
-            return None
-        began = time.thread_time()
-        plan = super().__call__(batch)
-        self.border[batch.number] = time.thread_time() - began
-        return plan
-
-    def record(self, batch: CompletedBatch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+    def observe(self, batch: CompletedBatch) -> None:
         if is_measured(batch.number):
-            began = time.thread_time()
-            super().record(batch, plan, refused)
-            self.border[batch.number] += time.thread_time() - began
+            self._began = time.thread_time()
+            super().observe(batch)
+
+    def propose(self, batch: CompletedBatch) -> Decision:
+        if is_measured(batch.number):
+            return super().propose(batch)
+        return Decision(batch.number, batch.at, Trigger.NONE, Reason.OFF, "", NOTHING)
+
+    def record(self, decision: Decision, batch: CompletedBatch) -> None:
+        if is_measured(batch.number):
+            super().record(decision, batch)
+            self.border[batch.number] = time.thread_time() - self._began
         self.ended[batch.number] = time.perf_counter(), cpu_seconds()
 
 

@@ -3,9 +3,6 @@
 import re
 
 from evenflow.errors import InputError
-from evenflow.names import check_name
-
-__all__ = ["check_name", "duration_us"]  # check_name: for callers that still import it here
 
 _UNITS_US = {
     "microsecond": 1,

@@ -2,8 +2,8 @@
 
 
 class InputError(ValueError):
-    """Invalid input; the message says what was given, what was expected and what to do."""
+    """The input cannot be used; the message says what was given, what was expected, what to do."""
 
 
 class SetupError(RuntimeError):
-    """The environment is missing something: Java, a Spark master, a port, disk space."""
+    """Something the program needs is missing or fails: Java, a Spark master, a port, a disk."""

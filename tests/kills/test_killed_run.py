@@ -19,7 +19,7 @@ def test_the_driver_killed_again_and_again(tmp_path: Path) -> None:
     lay(tmp_path)
     steps = [f"driver.{step}" for step in (*DECIDING, *HANDING_OVER)]
     assert {*steps, "worker.before_write", "worker.after_write"} == set(POINTS)
-    for point in ("run.widened", "driver.asked", *steps):
+    for point in ("run.widened", "committer.asked", *steps):
         assert start(tmp_path, f"{point}:1") == -signal.SIGKILL, f"{point} was not reached"
     assert start(tmp_path, "worker.after_write:2") == 0
     assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"

@@ -66,7 +66,7 @@ def main(folder: Path, master: str, *, decided: bool) -> None:
     for name, (sql, key, publish) in queries.items():
         flow.query(name, sql, key=key, publish=publish)
     run = start(flow, decided=decided)
-    if os.environ.get("EVENFLOW_CRASH", "").startswith(("run.widened", "driver.asked")):
+    if os.environ.get("EVENFLOW_CRASH", "").startswith(("run.widened", "driver.command")):
         run.submit("asked", "SELECT ts, venue FROM trades")  # a column that no query has needed
     run.await_termination()
     told = {

@@ -19,7 +19,7 @@ from evenflow.errors import InputError, SetupError
 from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
-    from evenflow.spark import Run
+    from evenflow.spark.run import Run
 
 EXIT_INTERRUPTED = 130
 _POLL_SECONDS = 0.25
@@ -37,8 +37,8 @@ class RunOptions:
 
 def run_spec(checked: CheckedSpec, wishes: RunOptions) -> dict[str, Any]:
     """Run it on a Spark of its own, and return what came of it."""
-    from evenflow.spark.from_spec import spark_options
     from evenflow.spark.session import open_session
+    from evenflow.spec.files import spark_options
 
     spec = checked.spec
     if wishes.fresh:

@@ -10,8 +10,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from evenflow.cli.run_stats import RunStats
-    from evenflow.spark import Run
     from evenflow.spark.driver.sinks import SinkDelivery
+    from evenflow.spark.run import Run
     from evenflow.spec import CheckedSpec
 
 EXIT_OK, EXIT_DEGRADED, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 5, 130

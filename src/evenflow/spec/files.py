@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +79,15 @@ def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
         return pa.json.read_json(path)
     types = {field.name: field.type for field in schema}
     return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=types))
+
+
+def spark_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Write options as Spark reads them.
+
+    >>> spark_options({"header": True, "maxFilesPerTrigger": 1})
+    {'header': 'true', 'maxFilesPerTrigger': '1'}
+    """
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }

@@ -1,7 +1,6 @@
 """Files below one root: a local path, or a URI of any file system that Arrow supports."""
 
 import hashlib
-import json
 import os
 import uuid
 from collections.abc import Iterable
@@ -13,6 +12,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from evenflow.errors import InputError
+from evenflow.storage import records
+from evenflow.storage.records import Value
 
 
 class FileStore:
@@ -106,20 +107,20 @@ class FileStore:
             elif self.exists(name):
                 self._filesystem.delete_file(f"{self._base_path}/{name}")
 
-    def write_record(self, name: str, record: Any) -> None:
-        """Write a JSON value durably, with a checksum."""
-        body = json.dumps(record, separators=(",", ":"), sort_keys=True).encode()
+    def write_record(self, name: str, value: object) -> None:
+        """Write a value as JSON with a checksum, durably."""
+        body = records.encode(value)
         self.write(name, [hashlib.sha256(body).hexdigest().encode(), b"\n", body], durable=True)
 
-    def read_record(self, name: str) -> Any:
-        """Read a value of `write_record`, and check it."""
+    def read_record(self, name: str, kind: type[Value]) -> Value:
+        """Read back what `write_record` wrote, as a `kind`; refuse it if a byte has changed."""
         digest, _, body = self.read(name).to_pybytes().partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
             raise InputError(
                 f"{name} in the checkpoint is damaged: its checksum does not match; "
                 "restore the checkpoint from a backup or start with a new one"
             )
-        return json.loads(body)
+        return records.decode(body, kind)
 
 
 def _normalize_uri(root: str) -> str:
