@@ -81,8 +81,8 @@ def test_whatif_does_not_change_the_checkpoint(recorded: Path) -> None:
     ("arguments", "message"),
     [
         (["whatif"], "no change given"),
-        (["whatif", "--drop", 9], "worker 9 cannot be dropped; active are 0, 1, 2, 3"),
-        (["whatif", "--pin", "q7=1"], "'q7' is no whole query; there are q0, q1"),
+        (["whatif", "--drop", 9], "worker 9 cannot be dropped; active workers are 0, 1, 2, 3"),
+        (["whatif", "--pin", "q7=1"], "'q7' cannot be pinned; whole queries are q0, q1"),
         (["whatif", "--pin", "q0=9"], "workers are 0..3, got 9"),
         (["whatif", "--pin", "q0"], "--pin must be QUERY=WORKER, got 'q0'"),
         (["whatif", "--rate", 0], "positive number, got 0"),

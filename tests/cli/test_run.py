@@ -20,8 +20,10 @@ from evenflow.model import (
     Decision,
     Plan,
     QueryLoad,
+    Reason,
     Snapshot,
     Transfer,
+    Trigger,
     moves_between,
 )
 from evenflow.spark.driver.completed_batch import CompletedBatch
@@ -100,7 +102,9 @@ def snapshot(number: int, *load: float) -> Snapshot:
 def decision(number: int, plan: Plan | None) -> Decision:
     moved = () if plan is None else moves_between(Plan(2, {"q": 0}), plan)
     judged = BalanceMetrics(1.5, 3.0, 2.0)
-    return Decision(number, 0.0, "imbalance", "moved", "one query", judged, plan=plan, moves=moved)
+    return Decision(
+        number, 0.0, Trigger.IMBALANCE, Reason.QUERIES, "one query", judged, plan=plan, moves=moved
+    )
 
 
 def test_run_stats_count_each_batch_once() -> None:

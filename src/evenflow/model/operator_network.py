@@ -1,4 +1,4 @@
-"""A network of operators without loops: chains, branches, unions and windowed joins."""
+"""An acyclic network of operators: chains, branches, unions and windowed joins."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Floats, Indices, frozen
+from evenflow.model.arrays import Floats, Indices, check_not_negative, freeze_arrays, frozen
 
 Edges = NDArray[np.int64]
 
@@ -17,16 +17,15 @@ def _empty_edges() -> Edges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorNetwork:
-    """What each operator costs, lets through and feeds.
+    """The cost, selectivity and edges of each operator.
 
-    cost         seconds of CPU per input tuple
-    selectivity  output tuples per input tuple; of a join: per pair of tuples that meet
-    source_edges    (source, operator) pairs
-    operator_edges  (operator, operator) pairs; an operator with several outgoing edges sends each
-                    output tuple along all of them (a branch), one with several incoming edges
-                    takes them as they come (a union)
-    join_window_seconds  0, or the seconds by which the event times of two tuples may differ to
-                         meet in a join of the operator's two incoming edges
+    cost                 CPU seconds per input tuple
+    selectivity          output tuples per input tuple; of a join: per pair of tuples that match
+    source_edges         (source, operator) pairs
+    operator_edges       (operator, operator) pairs; with several outgoing edges, each output tuple
+                         goes along all of them (branch); several incoming edges are a union
+    join_window_seconds  0, or the largest difference of event times of two tuples that match in a
+                         join of the operator's two incoming edges
 
     >>> two = OperatorNetwork.from_lists([1e-3, 1e-3], [0.5, 1.0], feeds=[(0, 0)], links=[(0, 1)])
     >>> len(two), two.source_count, two.topological_order.tolist(), two.sinks.tolist()
@@ -41,34 +40,29 @@ class OperatorNetwork:
     topological_order: Indices = field(init=False)
 
     def __post_init__(self) -> None:
-        cost = frozen(self.cost, np.float64)
-        window = self.join_window_seconds if len(self.join_window_seconds) else np.zeros(len(cost))
-        for name, values in (
-            ("cost", cost),
-            ("selectivity", frozen(self.selectivity, np.float64)),
-            ("join_window_seconds", frozen(window, np.float64)),
-        ):
-            object.__setattr__(self, name, values)
-            if values.shape != cost.shape:
-                raise InputError(f"{name} needs one entry for each of {len(cost)} operators")
-            if not bool(np.isfinite(values).all()) or bool((values < 0).any()):
-                raise InputError(f"{name} must be finite and not negative")
+        count = len(self.cost)
+        if not len(self.join_window_seconds):
+            object.__setattr__(self, "join_window_seconds", np.zeros(count))
         for name in ("source_edges", "operator_edges"):
-            edges = frozen(np.reshape(np.asarray(getattr(self, name)), (-1, 2)), np.int64)
-            object.__setattr__(self, name, edges)
-            if len(edges) and (edges.min() < 0 or edges[:, 1].max() >= len(cost)):
-                raise InputError(f"{name} name an operator outside 0..{len(cost) - 1}")
-        if len(self.operator_edges) and self.operator_edges.max() >= len(cost):
-            raise InputError(f"operator_edges name an operator outside 0..{len(cost) - 1}")
+            object.__setattr__(self, name, np.reshape(getattr(self, name), (-1, 2)))
+        freeze_arrays(self)
+        for name in ("cost", "selectivity", "join_window_seconds"):
+            values = getattr(self, name)
+            if values.shape != (count,):
+                raise InputError(f"{name} needs one entry for each of {count} operators")
+            check_not_negative(name, values)
+        for name, edges, operators in (
+            ("source_edges", self.source_edges, self.source_edges[:, 1]),
+            ("operator_edges", self.operator_edges, self.operator_edges),
+        ):
+            if len(edges) and (edges.min() < 0 or operators.max() >= count):
+                raise InputError(f"{name} name an operator outside 0..{count - 1}")
         inputs = self.input_counts
         for join in np.flatnonzero(self.join_window_seconds > 0):
             if inputs[join] != 2:
                 raise InputError(f"operator {join} joins {inputs[join]} inputs; a join takes two")
-        object.__setattr__(
-            self,
-            "topological_order",
-            frozen(_topological_order(len(cost), self.operator_edges), np.int64),
-        )
+        order = _topological_order(count, self.operator_edges)
+        object.__setattr__(self, "topological_order", frozen(order, np.int64))
 
     @classmethod
     def from_lists(
@@ -109,19 +103,19 @@ class OperatorNetwork:
 
 
 def _topological_order(operators: int, links: Edges) -> Indices:
-    """Sort operators so that each stands after those that feed it; refuse loops."""
-    waiting = np.bincount(links[:, 1], minlength=operators) if len(links) else np.zeros(operators)
-    after: list[list[int]] = [[] for _ in range(operators)]
+    """Sort operators so that each comes after its inputs; refuse loops."""
+    inputs = np.bincount(links[:, 1], minlength=operators) if len(links) else np.zeros(operators)
+    outputs: list[list[int]] = [[] for _ in range(operators)]
     for upstream, downstream in links.tolist():
-        after[upstream].append(downstream)
-    order = [operator for operator in range(operators) if not waiting[operator]]
-    for operator in order:  # grows while it is walked
-        for downstream in after[operator]:
-            waiting[downstream] -= 1
-            if not waiting[downstream]:
+        outputs[upstream].append(downstream)
+    order = [operator for operator in range(operators) if not inputs[operator]]
+    for operator in order:  # grows during the loop
+        for downstream in outputs[operator]:
+            inputs[downstream] -= 1
+            if not inputs[downstream]:
                 order.append(downstream)
     if len(order) < operators:
         raise InputError(
-            f"the network has a loop through operator {int(np.flatnonzero(waiting > 0)[0])}"
+            f"the network has a loop through operator {int(np.flatnonzero(inputs > 0)[0])}"
         )
     return np.asarray(order, dtype=np.int64)

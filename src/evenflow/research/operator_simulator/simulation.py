@@ -11,6 +11,7 @@ Choices that the paper leaves open
 - Outputs count if they leave after the warm-up.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -97,7 +98,7 @@ class SimulationConfig:
             )
 
 
-def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def _require_one_of(name: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
         raise InputError(f"{name} must be one of {', '.join(known)}; got {value}")
 

@@ -105,7 +105,20 @@ def measure_loop(point: Point) -> list[Row]:
             "most_moved_percent": float(max(moved)),
             "milliseconds": 1000 * seconds,
             "times_argsort": seconds / sort,
-from evenflow.planning.keys.metrics import moved_state, windowed_state
+            "max_over_mean": float(
+                np.mean([imbalance(adjustment.plan.loads) for adjustment in adjustments])
+            ),
+            "table_size": float(
+                np.mean([adjustment.plan.table_size(adjustment.keys) for adjustment in adjustments])
+            ),
+            "feasible": float(
+                np.mean(
+                    [
+                        feasible(adjustment.keys, config, adjustment.plan)
+                        for adjustment in adjustments
+                    ]
+                )
+            ),
         }
     ]
 
