@@ -41,9 +41,10 @@ def balance_goal(keys: KeyLoads, config: KeyConfig) -> BalanceGoal:
     if floor <= limit:
         return BalanceGoal(mean, limit, keys.immovable_mask, ())
     reachable = floor / mean - 1
-    code, cause = "heavy_key", "alone needs"
+    code, cause = VerdictCode.HEAVY_KEY, "alone needs"
     if keys.cost[key] <= limit:
-        code, cause = "coarse_keys", "and the keys as heavy fill the workers so that one needs"
+        code = VerdictCode.COARSE_KEYS
+        cause = "and the keys as heavy fill the workers so that one needs"
     verdict = Verdict(
         code,
         keys.key_name(key),

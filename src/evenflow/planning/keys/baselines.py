@@ -34,7 +34,7 @@ from evenflow.planning.keys.balance_goal import (
     plan_owners,
 )
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
-from evenflow.planning.least_loaded import place_on_least_loaded
+from evenflow.planning.least_load import place_on_least_loaded
 
 SIGMAS = tuple(2.0**-power for power in range(1, 15))
 MAX_TRACKED = 20_000  # a smaller sigma would take longer than the plan lasts

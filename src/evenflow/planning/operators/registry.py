@@ -14,7 +14,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries, Verdict, VerdictCode
 from evenflow.model.arrays import Rng, Workers
-from evenflow.planning.least_loaded import place_by_preference
+from evenflow.planning.least_load import place_by_preference
 from evenflow.planning.operators.cor_glb import cor_glb
 from evenflow.planning.operators.exact import least_variance_placement
 from evenflow.planning.operators.load_statistics import centred
