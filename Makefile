@@ -39,7 +39,7 @@ format: .venv/.dev ## format the code
 	$(BIN)/ruff format .
 
 docs: .venv/.dev ## write the generated parts of the docs
-	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/generate_reference.py
 
 bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.planning.keys

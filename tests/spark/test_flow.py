@@ -1,6 +1,5 @@
 """The public API on Spark: refusals, live changes, restarts, routing as the planners do."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.support.operators import Counter, Total
+from tests.support.poll import until
 from tests.support.spark_harness import Play, rows_of, shifted, trades, write_batches
 
 import evenflow
@@ -249,15 +249,6 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
         symbols = pa.concat_tables(seen)["symbol"].to_pylist()
         last = rows_of(run.results(name).groupBy("symbol").agg(F.max("n")))
         assert last == {(symbol, symbols.count(symbol)): 1 for symbol in set(symbols)}, name
-
-
-def until(done: Callable[[], bool], run: evenflow.Run, seconds: float = 120) -> None:
-    """Wait on what is committed, never on the clock alone."""
-    end = time.monotonic() + seconds
-    while not done():
-        assert run.is_active, "the run ended"
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.2)
 
 
 def test_spark_hashes_and_routes_as_the_planners_do(spark: SparkSession) -> None:

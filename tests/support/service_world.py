@@ -1,7 +1,5 @@
 """Small snapshots and plans for the view-model."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +94,3 @@ def decision(batch: int, **more: Any) -> Decision:
     return Decision(
         batch, 1000.0 + batch, Trigger.IMBALANCE, Reason("planned"), "why", before, **more
     )
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)

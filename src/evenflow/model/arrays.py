@@ -14,6 +14,9 @@ Workers = NDArray[np.int32]
 Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
+Rng = np.random.Generator
+
+NOWHERE = -1  # the worker of a query, key or operator that does not run yet
 
 _DTYPES = (
     (Floats, np.float64),

@@ -123,7 +123,7 @@ def test_suspended_operators_do_nothing_and_others_go_on() -> None:
 def test_an_operator_on_its_way_cannot_be_moved_again() -> None:
     cluster = Cluster(chain(1), 2, [0], np.zeros(0), np.zeros(0, dtype=np.int64))
     cluster.move(np.array([1], dtype=np.int32), seconds=1.0)
-    with pytest.raises(InputError, match="being moved"):
+    with pytest.raises(InputError, match="before its move ends"):
         cluster.move(np.array([0], dtype=np.int32), seconds=1.0)
 
 

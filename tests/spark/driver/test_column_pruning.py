@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.test_flow import until
+from tests.support.poll import until
 from tests.support.spark_harness import SECOND, Play, rows_of, stream, trades, write_batches
 
 from evenflow.model import Plan

@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark.worker.test_worker import (
+from tests.support.crash_points import POINTS
+from tests.support.local_runtime import Local
+from tests.support.spark_harness import cut, trades
+from tests.support.submissions import (
     NAMES,
     STREAMS,
     SUBMISSIONS,
@@ -20,23 +23,12 @@ from tests.spark.worker.test_worker import (
     hosting_all,
     last_row,
 )
-from tests.support.local_runtime import Local
-from tests.support.spark_harness import cut, trades
 
 from evenflow.model import Plan
 from evenflow.spark.driver.commands import COMMAND_FOLDER, CancelQuery, write_command
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.storage import fault_points
 
-POINTS = (
-    "worker.before_write",
-    "worker.after_write",
-    "driver.collected",
-    "driver.plan",
-    "driver.results",
-    "driver.pulse",
-    "driver.ledger",
-)
 FAULTY_MODULES = ("driver.commands", "driver.committer", "worker.worker_batch")
 LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3", ("symbol",))
 LIMIT = Submission("template", "limit", "SELECT ts FROM trades WHERE symbol = :symbol")

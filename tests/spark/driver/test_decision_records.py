@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark.worker.test_worker import STREAMS, SUBMISSIONS
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import SECOND, trades
+from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.model import EVERYWHERE, Decision, Plan, RoutingTable, hash_keys
 from evenflow.planning.controller import Balancing

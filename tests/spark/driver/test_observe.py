@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.spark.worker.test_worker import STREAMS, SUBMISSIONS
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import shifted, trades
+from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.errors import InputError
 from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys, hot_keys

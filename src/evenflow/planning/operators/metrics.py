@@ -1,4 +1,4 @@
-"""How good a plan is, and what no plan can mend."""
+"""How good an operator plan is, and which limits it does not keep."""
 
 from dataclasses import dataclass
 
@@ -54,10 +54,10 @@ def measure_operator_plan(snapshot: OperatorSnapshot, placement: Workers) -> Ope
 def capacity_verdicts(
     snapshot: OperatorSnapshot, placement: Workers, config: OperatorConfig
 ) -> tuple[Verdict, ...]:
-    """Name what the plan cannot give: room for an operator, for the total, for the bursts."""
+    """Return a verdict for each of operator, total load and bursts that exceeds the capacity."""
     capacity, load = config.capacity, snapshot.load
-    limit = capacity * (1 + 1e-9)  # sums that are exact on paper are not in doubles
-    found = [
+    limit = capacity * (1 + 1e-9)  # sums of doubles are not exact
+    verdicts = [
         Verdict(
             "operator_exceeds_worker",
             snapshot.series.operators[o],
@@ -70,7 +70,7 @@ def capacity_verdicts(
     mean = float(load.sum()) / snapshot.workers
     if mean > limit:
         needed = int(np.ceil(float(load.sum()) / limit))
-        found.append(
+        verdicts.append(
             Verdict(
                 "total_exceeds_capacity",
                 "workers",
@@ -84,7 +84,7 @@ def capacity_verdicts(
     bursting = np.flatnonzero(levels > limit)
     if len(bursting):
         worst = int(np.argmax(levels))
-        found.append(
+        verdicts.append(
             Verdict(
                 "bursts_exceed_capacity",
                 f"worker {worst}",
@@ -94,4 +94,4 @@ def capacity_verdicts(
                 mean + std_lower_bound(snapshot.samples, snapshot.workers),
             )
         )
-    return tuple(found)
+    return tuple(verdicts)

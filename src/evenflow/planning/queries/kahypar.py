@@ -12,12 +12,11 @@ from functools import cache
 
 import numpy as np
 
-from evenflow.model.arrays import Floats, Indices
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.model.arrays import NOWHERE, Floats, Indices
+from evenflow.planning.queries.problem import PlacementProblem
 from evenflow.planning.queries.search_state import SearchState, place_groups, start_search
 
-RESOLUTION = 1000
-"""Rates and loads are rounded to this many steps of their mean: the solver knows integers only."""
+RESOLUTION = 1000  # rates and loads become integers: multiples of mean / RESOLUTION
 
 
 class SolverMissing(Exception):  # noqa: N818

@@ -208,6 +208,6 @@ def _with_arrivals(decision: Decision, arrived: Mapping[str, int]) -> Decision:
 def _warm_up(config: Balancing) -> None:
     """Compile the planners during the first batches, so that no commit waits for it."""
     if config.keys in keys.ALGORITHMS:
-        keys.warm_up(keys.ALGORITHMS[config.keys])
+        keys.warm_up(config.keys)
     if config.operators in operators.ALGORITHMS:
         operators.warm_up(config.operators)
