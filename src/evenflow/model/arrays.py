@@ -60,7 +60,7 @@ def _array_fields(dataclass: Any) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def check_not_negative(name: str, values: Floats) -> None:
+def require_all_non_negative(name: str, values: Floats) -> None:
     """Refuse values that are negative or not finite."""
     bad = ~np.isfinite(values) | (values < 0)
     if bool(bad.any()):

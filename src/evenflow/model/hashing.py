@@ -129,8 +129,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
     is_wide = pa.types.is_decimal(kind) and kind.precision > 18
-    is_fixed = pa.types.is_fixed_size_binary(kind)
-    return bool(is_text or is_binary or is_view or is_fixed or is_wide)
+    return bool(is_text or is_binary or is_view or is_wide or pa.types.is_fixed_size_binary(kind))
 
 
 def _value_bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Floats, Indices, check_not_negative, freeze_arrays, frozen
+from evenflow.model.arrays import Floats, Indices, freeze_arrays, frozen, require_all_non_negative
 
 Edges = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ class OperatorNetwork:
             values = getattr(self, name)
             if values.shape != (count,):
                 raise InputError(f"{name} needs one entry for each of {count} operators")
-            check_not_negative(name, values)
+            require_all_non_negative(name, values)
         for name, edges, operators in (
             ("source_edges", self.source_edges, self.source_edges[:, 1]),
             ("operator_edges", self.operator_edges, self.operator_edges),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Bools, Floats, Workers, check_not_negative, freeze_arrays
+from evenflow.model.arrays import Bools, Floats, Workers, freeze_arrays, require_all_non_negative
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class KeyLoads:
         if self.workers < 1:
             raise InputError(f"at least one worker is needed, got {self.workers}")
         for name, values in (("cost", self.cost), ("state", self.state)):
-            check_not_negative(name, values)
+            require_all_non_negative(name, values)
             with np.errstate(over="ignore"):
                 if not np.isfinite(values.sum()):
                     raise InputError(f"{name} sums to more than a double holds; use larger units")
@@ -100,4 +100,4 @@ class LoadSeries:
                 f"a load series needs a row of samples for each of {len(self.operators)} "
                 f"operators, got an array of shape {shape}"
             )
-        check_not_negative("load samples", self.samples)
+        require_all_non_negative("load samples", self.samples)

@@ -41,6 +41,10 @@ class KeyStats:
         return self.cost / total if total > 0 else np.zeros_like(self.cost)
 
 
+WORKER_FIELDS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+"""The fields of `QueryLoad` with one entry per worker; columns of the same names in the history."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryLoad:
     """One query in one batch; arrays have one entry per worker.

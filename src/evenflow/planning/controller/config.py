@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, require_non_negative
 from evenflow.model import MoveOrder
 from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
 from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
@@ -79,9 +79,7 @@ class Balancing:
             if value not in known:
                 raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name in (f.name for f in fields(self) if f.type in (float, int)):
-            value = getattr(self, name)
-            if not np.isfinite(value) or value < 0:
-                raise InputError(f"{name} must be a number of at least 0, got {value}")
+            require_non_negative(name, getattr(self, name))
         if self.hysteresis > 1:
             raise InputError(f"hysteresis must lie in 0..1, got {self.hysteresis}")
         if not 1 <= self.samples <= self.window:

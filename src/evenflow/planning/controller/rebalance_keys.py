@@ -128,8 +128,8 @@ def _lower_bounds(keys: KeyEstimate, config: Balancing) -> tuple[LowerBound, Low
     owner = keys.owner[order]
     heaviest = np.zeros(len(owner), dtype=np.bool_)
     heaviest[np.unique(owner, return_index=True)[1]] = True
-    beside = np.where(heaviest, fixed[owner], fixed.min())
-    in_place = float((cost[order] + beside).max(initial=0.0))
+    other_load = np.where(heaviest, fixed[owner], fixed.min())
+    in_place = float((cost[order] + other_load).max(initial=0.0))
     return least, replace(least, load=max(least.load, in_place))
 
 

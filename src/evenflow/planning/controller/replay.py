@@ -85,13 +85,11 @@ def _host_recorded_queries(
     """Return the plan with the queries of a recorded batch: some arrived, some left."""
     queries = recorded.queries
     known = plan.placement.keys() | plan.tables.keys()
-    new_keyed = {name for name in recorded.plan.tables if name in queries and name not in known}
-    tables = {
-        **{name: table for name, table in plan.tables.items() if name in queries},
-        **{name: RoutingTable() for name in sorted(new_keyed)},
-    }
+    new_keyed = sorted(recorded.plan.tables.keys() & queries.keys() - known)
+    tables = {name: table for name, table in plan.tables.items() if name in queries}
+    tables |= {name: RoutingTable() for name in new_keyed}
     placement = {name: worker for name, worker in plan.placement.items() if name in queries}
-    hosted = Plan(plan.workers, placement, tables, plan.drained)
+    hosted = replace(plan, placement=placement, tables=tables)
     streams = {name: query.streams for name, query in queries.items()}
     window = select_window(snapshots, config.window)
     loads = mean_query_loads(window, placement)
@@ -101,20 +99,13 @@ def _host_recorded_queries(
 
 def _align_queries(plan: Plan, next_plan: Plan) -> Plan:
     """Return the plan in force with the queries of the next plan."""
-    keyed = plan.tables.keys() & (next_plan.tables.keys() | next_plan.placement.keys())
-    tables = {name: plan.tables[name] for name in sorted(keyed)}
-    placement = {
-        name: plan.placement[name]
-        for name in (*next_plan.placement, *next_plan.tables)
-        if name in plan.placement
-    }
-    for name, worker in next_plan.placement.items():
-        if name not in placement and name not in tables:
-            placement[name] = worker
-    for name, table in next_plan.tables.items():
-        if name not in placement and name not in tables:
-            tables[name] = table
-    return Plan(plan.workers, placement, tables, plan.drained)
+    hosted = (*next_plan.placement, *next_plan.tables)
+    tables = {name: plan.tables[name] for name in sorted(plan.tables.keys() & set(hosted))}
+    placement = {name: plan.placement[name] for name in hosted if name in plan.placement}
+    known = placement.keys() | tables.keys()
+    placement |= {name: w for name, w in next_plan.placement.items() if name not in known}
+    tables |= {name: table for name, table in next_plan.tables.items() if name not in known}
+    return replace(plan, placement=placement, tables=tables)
 
 
 def snapshot_under_plan(

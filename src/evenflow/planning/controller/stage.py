@@ -4,13 +4,13 @@ Activated workers are active from the first stage on; drained workers are draine
 when no query or listed key is left on them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from evenflow.model import (
-    KeyStats,
     Move,
     MoveOrder,
     Plan,
@@ -65,56 +65,41 @@ def _move_priority(
     """Order moves: first keys that free an entry of a large table, then by load or state."""
     load, state = weight
     table = current.tables.get(move.query)
-    frees = (
-        table is not None
-        and move.key_hash is not None
-        and len(table) > config.max_table // 2
-        and _home_worker(current, move.key_hash) == move.after
-    )
+    frees_entry = False
+    if table is not None and move.key_hash is not None and len(table) > config.max_table // 2:
+        key = np.array([move.key_hash], dtype=np.uint64)
+        frees_entry = home_workers(key, current.workers, current.drained)[0] == move.after
     weight_order = -load if config.order == MoveOrder.HOT else state
-    return (not frees, weight_order, move.query, move.key_hash or 0)
-
-
-def _home_worker(plan: Plan, key_hash: int) -> int:
-    return int(home_workers(np.array([key_hash], dtype=np.uint64), plan.workers, plan.drained)[0])
+    return (not frees_entry, weight_order, move.query, move.key_hash or 0)
 
 
 def _move_weights(moves: Iterable[Move], snapshot: Snapshot) -> dict[Move, LoadAndState]:
     """Return load and state of each move; zero if they were not measured."""
-    weights: dict[Move, LoadAndState] = {}
-    key_weights: dict[str, Mapping[int, LoadAndState]] = {}
-    for move in moves:
-        query = snapshot.queries.get(move.query)
+
+    @cache
+    def query_weights(name: str) -> dict[int | None, LoadAndState]:
+        query = snapshot.queries.get(name)
         if query is None:
-            weights[move] = (0.0, 0.0)
-        elif move.key_hash is None:
-            weights[move] = (float(query.load.sum()), float(query.state_bytes.sum()))
-        else:
-            if move.query not in key_weights:
-                key_weights[move.query] = _key_weights(query.keys)
-            weights[move] = key_weights[move.query].get(move.key_hash, (0.0, 0.0))
-    return weights
+            return {}
+        whole = (float(query.load.sum()), float(query.state_bytes.sum()))
+        keys = query.keys
+        if keys is None:
+            return {None: whole}
+        weights = zip(keys.cost.tolist(), keys.state_bytes.tolist(), strict=True)
+        return {None: whole, **dict(zip(keys.hashes.tolist(), weights, strict=True))}
 
-
-def _key_weights(keys: KeyStats | None) -> dict[int, LoadAndState]:
-    if keys is None:
-        return {}
-    pairs = zip(keys.cost.tolist(), keys.state_bytes.tolist(), strict=True)
-    return dict(zip(keys.hashes.tolist(), pairs, strict=True))
+    return {move: query_weights(move.query).get(move.key_hash, (0.0, 0.0)) for move in moves}
 
 
 def partial_plan(current: Plan, target: Plan, chosen: list[Move]) -> Plan:
     """Return the current plan after only the chosen moves."""
     drained = current.drained & target.drained
-    whole = {move.query for move in chosen if move.key_hash is None}
-    not_yet_keyed = current.placement.keys() & target.tables.keys() - whole
+    moved = {move.query for move in chosen if move.key_hash is None}
+    not_yet_keyed = current.placement.keys() & target.tables.keys() - moved
     placement = {
-        **{
-            name: worker if name in whole else current.placement.get(name, worker)
-            for name, worker in target.placement.items()
-        },
-        **{name: current.placement[name] for name in sorted(not_yet_keyed)},
-    }
+        name: worker if name in moved else current.placement.get(name, worker)
+        for name, worker in target.placement.items()
+    } | {name: current.placement[name] for name in sorted(not_yet_keyed)}
     keys: dict[str, list[int]] = {}
     for move in chosen:
         if move.key_hash is not None:

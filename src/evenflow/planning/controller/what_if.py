@@ -19,6 +19,7 @@ from evenflow.model import (
     moves_between,
 )
 from evenflow.model.arrays import Floats
+from evenflow.model.snapshot import WORKER_FIELDS
 from evenflow.names import join_names
 from evenflow.planning.controller.build_decision import DecisionContext
 from evenflow.planning.controller.config import OFF, Balancing
@@ -157,9 +158,8 @@ def _pad_workers(values: Floats, workers: int) -> Floats:
 
 
 def _scale_query(query: QueryLoad, workers: int, rate: float, pinned: bool) -> QueryLoad:
-    names = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
     scaled: dict[str, Any] = {
-        name: _pad_workers(getattr(query, name), workers) * rate for name in names
+        name: _pad_workers(getattr(query, name), workers) * rate for name in WORKER_FIELDS
     }
     keys = None if query.keys is None else _scale_keys(query.keys, workers, rate)
     return replace(query, **scaled, keys=keys, pinned=query.pinned or pinned)

@@ -25,7 +25,7 @@ from evenflow.model import (
     VerdictCode,
 )
 from evenflow.model.arrays import Floats, Indices
-from evenflow.storage.history.schema import WORKER_COLUMNS
+from evenflow.model.snapshot import WORKER_FIELDS
 
 UNKNOWN_KEY_ROWS = 1_000_000  # rows of a heavy key in histories without that column
 
@@ -89,14 +89,14 @@ def _decode_queries(
     if rows is None:
         return {}
     names, begins, run = _runs(rows, "query")
-    by_worker = {name: _matrix_by_worker(rows, name, run, workers) for name in WORKER_COLUMNS}
+    by_worker = {name: _matrix_by_worker(rows, name, run, workers) for name in WORKER_FIELDS}
     first = rows.take(pa.array(begins))
     columns = ("streams", "pinned", "keyable", "publishes")
     values = zip(*(first[column].to_pylist() for column in columns), strict=True)
     return {
         name: QueryLoad(
             streams=tuple(streams),
-            **{column: by_worker[column][row] for column in WORKER_COLUMNS},
+            **{column: by_worker[column][row] for column in WORKER_FIELDS},
             keys=keys.get(name),
             pinned=pinned,
             keyable=keyable,

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from evenflow.model import Decision, HistoryKind, KeyStats, Outcome, Plan, Snapshot
 from evenflow.model.arrays import Bools, Floats
-from evenflow.storage.history.schema import SCHEMAS, WORKER_COLUMNS
+from evenflow.model.snapshot import WORKER_FIELDS
+from evenflow.storage.history.schema import SCHEMAS
 
 TablesByKind = dict[str, pa.Table]
 
@@ -106,7 +107,7 @@ def _statistics_table(snapshot: Snapshot) -> pa.Table:
     queries = list(snapshot.queries.values())
     if not queries:
         return SCHEMAS[HistoryKind.STATISTICS].empty_table()
-    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in WORKER_COLUMNS}
+    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in WORKER_FIELDS}
     row, worker = np.nonzero(
         _entries_to_write(np.stack([values != 0 for values in numbers.values()]))
     )

@@ -4,8 +4,6 @@ import pyarrow as pa
 
 from evenflow.model import HistoryKind
 
-WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
-
 
 def _columns(text: str, **structs: pa.DataType) -> list[tuple[str, pa.DataType]]:
     """Parse `name type, ...`; a type is an Arrow type or a struct, with [] for a list of it.
