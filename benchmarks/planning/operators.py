@@ -33,7 +33,6 @@ from evenflow.planning.operators import (
     warm_up,
 )
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.load_statistics import centred
 from evenflow.planning.operators.pairwise import (
     EXCHANGE,
@@ -45,6 +44,7 @@ from evenflow.planning.operators.pairwise import (
 from evenflow.planning.operators.variance import variance_objective
 from evenflow.planning.operators.worker_lists import OperatorRows
 from evenflow.research.experiments.borealis.correlation import operator_snapshot
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
 from evenflow.research.operator_simulator.simulation import SimulationConfig, simulate_network
 from evenflow.research.operator_simulator.workload import (
     calibrate_streams,

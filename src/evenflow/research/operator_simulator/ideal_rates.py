@@ -11,7 +11,7 @@ a and b make 2 w a b pairs a second.
 import numpy as np
 
 from evenflow.model.arrays import Floats
-from evenflow.model.operator_network import OperatorNetwork
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 
 def ideal_rates(
