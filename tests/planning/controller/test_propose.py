@@ -1,4 +1,4 @@
-"""`propose` always returns a decision: a requested plan first, then the planners, then repair."""
+"""`propose` always returns a decision: of the planners first, then of traffic repair."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ from tests.support.flows import run, whole_flow
 from evenflow.model import Decision, Plan, Reason, Trigger, VerdictCode
 from evenflow.planning.controller import (
     Balancing,
-    RequestedPlan,
     decide,
     is_repair_due,
+    manual_decision,
     plan_traffic_repair,
     propose,
     replay_history,
@@ -34,9 +34,7 @@ def even_flow() -> SyntheticFlow:
 def test_a_requested_plan_is_followed_in_one_step_whatever_the_budget() -> None:
     flow = even_flow()
     plan = replace(flow.next_plan, placement=dict.fromkeys(flow.queries, 0))
-    requested = RequestedPlan(plan, "requested by hand")
-    config = Balancing(budget_items=1)
-    decision = propose(flow.snapshots, flow.decisions, config, requested=requested, repair=plan)
+    decision = manual_decision(plan, flow.snapshots, Balancing().window, "requested by hand")
     assert (decision.trigger, decision.reason) == (Trigger.MANUAL, Reason.MANUAL)
     assert decision.plan is plan
     assert decision.target is None

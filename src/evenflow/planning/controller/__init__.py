@@ -10,7 +10,7 @@ from evenflow.planning.controller.build_decision import manual_decision, refuse_
 from evenflow.planning.controller.config import Balancing
 from evenflow.planning.controller.decide import decide
 from evenflow.planning.controller.predict import same_plan
-from evenflow.planning.controller.propose import RequestedPlan, propose, used_repair
+from evenflow.planning.controller.propose import propose, used_repair
 from evenflow.planning.controller.replay import Replay, replay_history
 from evenflow.planning.controller.traffic_repair import (
     decide_traffic_repair,
@@ -25,7 +25,6 @@ from evenflow.planning.controller.window import select_window
 __all__ = [
     "Balancing",
     "Replay",
-    "RequestedPlan",
     "Scenario",
     "ScenarioResult",
     "decide",

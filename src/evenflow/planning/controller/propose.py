@@ -1,39 +1,25 @@
-"""One proposal per batch boundary: a requested plan, else the planners', else traffic repair's."""
+"""One proposal per batch boundary: the planners' plan, else that of traffic repair."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from evenflow.model import Decision, Plan, Snapshot, Trigger, Verdict, VerdictCode
-from evenflow.planning.controller.build_decision import manual_decision
 from evenflow.planning.controller.config import Balancing
 from evenflow.planning.controller.decide import decide
 from evenflow.planning.controller.traffic_repair import decide_traffic_repair, with_repair_result
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedPlan:
-    """A plan from outside the planners; `message` says who requested it."""
-
-    plan: Plan
-    message: str
 
 
 def propose(
     snapshots: Sequence[Snapshot],
     decisions: Sequence[Decision],
     config: Balancing,
-    *,
-    requested: RequestedPlan | None = None,
     repair: Plan | BaseException | None = None,
 ) -> Decision:
     """Return the decision at the boundary after the last snapshot; without a plan, it says why.
 
-    requested  a manual plan, or the plan of a user's controller; nothing else is consulted then
-    repair     result of a finished `plan_traffic_repair`, or its exception; considered only if
-               the planners change nothing, see `used_repair`
+    `repair` is the result of a finished `plan_traffic_repair`, or its exception. It is considered
+    only if the planners change nothing, see `used_repair`.
     """
-    if requested is not None:
-        return manual_decision(requested.plan, snapshots, config.window, requested.message)
     decision = decide(snapshots, decisions, config)
     if decision.plan is not None or repair is None:
         return decision

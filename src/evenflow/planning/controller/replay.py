@@ -68,7 +68,7 @@ def replay_history(
         snapshot = snapshot_under_plan(recorded, plan, next_plan, drain)
         window = [*select_window(window, config.window), snapshot]
         replayed.append(measured_balance([snapshot]))
-        decision = propose(window, decisions, config, repair=repair)
+        decision = propose(window, decisions, config, repair)
         if used_repair(decision):
             repair = None
         if repair is None and decision.plan is None and is_repair_due(planned, snapshot, config):

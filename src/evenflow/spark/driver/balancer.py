@@ -25,7 +25,6 @@ from evenflow.planning import keys, operators
 from evenflow.planning.controller import (
     Balancing,
     decide,
-    decide_traffic_repair,
     is_repair_due,
     manual_decision,
     mean_query_loads,
@@ -33,9 +32,10 @@ from evenflow.planning.controller import (
     measure_outcome,
     place_arriving_queries,
     plan_traffic_repair,
+    propose,
     refuse_plan,
     select_window,
-    with_repair_result,
+    used_repair,
 )
 from evenflow.spark.driver.admit import complete_with_pins, describe_pins, with_verdicts
 from evenflow.spark.driver.completed_batch import CompletedBatch, Controller
@@ -107,14 +107,10 @@ class Balancer:
         if self.controller is not None:
             return self._user_decision(batch, self.controller(batch))
         history = tuple(self.snapshots), tuple(self.decisions)
-        decision = decide(*history, self.config)
-        repair = self._finished_repair() if decision.plan is None else None
-        if repair is None:
-            return decision
-        if isinstance(repair, BaseException):  # it would only have saved traffic
-            cause = f"{type(repair).__name__}: {repair}"
-            return with_verdicts(decision, VerdictCode.PLANNER_FAILED, self.config.repair, cause)
-        return with_repair_result(decision, decide_traffic_repair(repair, *history, self.config))
+        decision = propose(*history, self.config, self._finished_repair())
+        if used_repair(decision):
+            self._start_repair_if_due()
+        return decision
 
     def explain(self, plan: Plan, message: str) -> Decision:
         """Return the decision to follow a plan that the planners did not make."""
@@ -160,17 +156,21 @@ class Balancer:
         return self.explain(complete, _join(source, batch))
 
     def _finished_repair(self) -> Plan | BaseException | None:
-        """Return the finished plan of the planner thread; start it again if it is due."""
+        """Return the plan of the planner thread, or its exception; None if it is not finished."""
+        if self._repair is None or not self._repair.done():
+            return None
+        return self._repair.exception() or self._repair.result()
+
+    def _start_repair_if_due(self) -> None:
+        """Plan the traffic repair anew on the planner thread, unless it is still at work."""
+        if self._repair is not None and self._repair.done():
+            self._repair = None
         last = self.snapshots[-1]
         if self._repair is None and is_repair_due(self._repair_basis, last, self.config):
             self._repair_basis = last
             self._repair = self._planner_thread.submit(
                 plan_traffic_repair, tuple(self.snapshots), self.config
             )
-        if self._repair is None or not self._repair.done():
-            return None
-        done, self._repair = self._repair, None
-        return done.exception() or done.result()
 
     def _due_outcomes(self) -> list[Outcome]:
         """Return the outcomes that can be measured by now."""

@@ -6,18 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable, place_on_fewest_queries
+from evenflow.model import Plan, RoutingTable
 from evenflow.names import join_names
 from evenflow.spark.protocol.registry import Hosted, Registry
 
 StreamsByQuery = Mapping[str, tuple[str, ...]]
 PlaceArrivals = Callable[[Plan, StreamsByQuery, StreamsByQuery], Mapping[str, int]]
 """Called with the plan, the streams of waiting and of placed whole queries; returns workers."""
-
-
-def place_on_fewest(plan: Plan, waiting: StreamsByQuery, _: StreamsByQuery) -> Mapping[str, int]:
-    """Place each query on the active worker with the fewest queries."""
-    return place_on_fewest_queries(plan, waiting)
 
 
 def place_waiting_queries(plan: Plan, registry: Registry, place: PlaceArrivals) -> Plan:
