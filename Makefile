@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types borders check docs bench reproduce format clean
+.PHONY: help run test lint types imports names check docs bench reproduce format clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,10 +16,10 @@ help: ## list the commands
 run: .venv/.base ## a skewed, bursty market kept even, with the page on http://127.0.0.1:8080
 	$(BIN)/evenflow run examples/01_market.yaml --fresh
 
-test: check ## everything CI runs: lint, types, import borders, doctests, tests
+test: check ## everything CI runs: lint, types, imports, names, doctests, tests
 	$(BIN)/python -m pytest -n 2
 
-check: lint types borders
+check: lint types imports names
 
 lint: .venv/.dev ## style and formatting
 	$(BIN)/ruff check .
@@ -28,15 +28,18 @@ lint: .venv/.dev ## style and formatting
 types: .venv/.dev ## strict type check
 	$(BIN)/mypy
 
-borders: .venv/.dev ## which package may import what
+imports: .venv/.dev ## which package may import what
 	$(BIN)/lint-imports
+
+names: .venv/.dev ## no name twice, no file too long
+	$(BIN)/python scripts/check_names.py
 
 format: .venv/.dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 docs: .venv/.dev ## write the generated parts of the docs
-	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/generate_reference.py
 
 bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.planning.keys

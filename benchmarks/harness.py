@@ -1,4 +1,4 @@
-"""What all benchmarks share: timing, progress, and one JSON object at the end."""
+"""Shared by all benchmarks: timing, progress on stderr, one JSON object on stdout."""
 
 import json
 import sys
@@ -11,28 +11,30 @@ from evenflow.cli.output import quiet_stdout
 Rows = list[dict[str, Any]]
 
 
-def least_seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Return the shortest of several runs: the one least disturbed by others on the machine."""
+def least_seconds(
+    work: Callable[[], object], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Return the seconds of the fastest run, the one least disturbed by other processes."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 
-def tell(row: Mapping[str, Any]) -> None:
-    """Show a row as it is measured."""
+def print_row(row: Mapping[str, Any]) -> None:
+    """Print a measured row to stderr."""
     cells = (f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items())
     print("  ".join(cells), file=sys.stderr)
 
 
-def main(parts: Mapping[str, Callable[[], Any]]) -> None:
-    """Run the parts named on the command line, or all, and print the results."""
-    asked = sys.argv[1:] or list(parts)
-    unknown = [part for part in asked if part not in parts]
+def run_parts(parts: Mapping[str, Callable[[], Any]]) -> None:
+    """Run the parts named on the command line, or all, and print their results as JSON."""
+    names = sys.argv[1:] or list(parts)
+    unknown = [part for part in names if part not in parts]
     if unknown:
-        sys.exit(f"unknown part {unknown[0]}; there are {', '.join(parts)}")
-    with quiet_stdout():  # solvers and Spark print what they like
-        results = {part: parts[part]() for part in asked}
+        sys.exit(f"unknown part {unknown[0]}; known: {', '.join(parts)}")
+    with quiet_stdout():  # solvers and Spark print to stdout
+        results = {part: parts[part]() for part in names}
     print(json.dumps(results, indent=1))

@@ -1,4 +1,4 @@
-"""CPU time and memory of this program and all it has started, read from /proc."""
+"""CPU time and memory of this process and its descendants, read from /proc."""
 
 import os
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def _family() -> Iterator[Path]:
-    """List this process and its descendants."""
+def _process_tree() -> Iterator[Path]:
+    """Yield the /proc folders of this process and its descendants."""
     children: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -16,29 +16,29 @@ def _family() -> Iterator[Path]:
         except OSError:
             continue
         children.setdefault(parent, []).append(int(status.parent.name))
-    waiting = [os.getpid()]
-    while waiting:
-        process = waiting.pop()
-        waiting += children.get(process, [])
+    pending = [os.getpid()]
+    while pending:
+        process = pending.pop()
+        pending += children.get(process, [])
         yield Path(f"/proc/{process}")
 
 
 def cpu_seconds() -> float:
-    """Add up the CPU time that the processes, and their children that ended, have used."""
+    """Return the CPU seconds of the processes and of their ended children."""
     total = 0
-    for process in _family():
+    for process in _process_tree():
         try:
             fields = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        total += sum(int(fields[at]) for at in (11, 12, 13, 14))
+        total += sum(int(fields[index]) for index in (11, 12, 13, 14))
     return total / _TICKS
 
 
 def peak_mb() -> dict[str, float]:
-    """Give the largest resident memory so far: driver (JVM and Python), all Python workers."""
+    """Return the peak resident memory of the driver (JVM and Python) and of the Python workers."""
     driver = workers = 0
-    for process in _family():
+    for process in _process_tree():
         try:
             is_worker = b"pyspark.daemon" in (process / "cmdline").read_bytes()
             lines = (process / "status").read_text().splitlines()

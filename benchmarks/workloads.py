@@ -1,6 +1,5 @@
-"""Streams, SQL and folders that several benchmarks share."""
+"""Streams, queries and folders shared by several benchmarks."""
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from evenflow import Flow
+
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
 TRADES = {"trades": "ts"}
 
 
 def trades(rng: np.random.Generator, first_us: int, span_us: int, symbols: np.ndarray) -> pa.Table:
-    """Rows evenly over a span of time."""
+    """Return a trade per symbol, with times spread evenly over a span."""
     count = len(symbols)
     times = first_us + (np.arange(count) * span_us) // max(1, count)
     return pa.table(
@@ -28,11 +29,6 @@ def trades(rng: np.random.Generator, first_us: int, span_us: int, symbols: np.nd
     )
 
 
-def zipf(rng: np.random.Generator, skew: float, keys: int, count: int) -> np.ndarray:
-    weights = np.arange(1, keys + 1, dtype=float) ** -skew
-    return np.asarray(rng.choice(keys, count, p=weights / weights.sum()))
-
-
 JOIN = """SELECT a.symbol, a.ts, b.ts AS t2, a.price FROM trades a JOIN trades b
     ON a.symbol = b.symbol AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 20 SECONDS"""
 COUNT = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
@@ -40,9 +36,10 @@ COUNT = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="evenflow-bench-"))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made)
+def temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as name:
+        yield Path(name)
+
+
+def add_query(flow: Flow, sql: str, key: str) -> None:
+    flow.query("q", sql, key=key)

@@ -1,9 +1,9 @@
-"""Make the virtual environment, install Evenflow into it and see that Java is there.
+"""Creates the virtual environment, installs Evenflow into it and checks for Java.
 
 Usage: python3 scripts/setup.py VENV base|dev
 
-Only the standard library, since it runs before anything is installed. Running it again
-brings an existing environment up to date.
+Uses only the standard library, since it runs before anything is installed. Running it again
+updates an existing environment.
 """
 
 import os
@@ -19,7 +19,7 @@ BROWSER_PACKAGE = "chromium"
 
 
 def main(venv: Path, extras: str) -> None:
-    """Set everything up, then leave a stamp that make compares with pyproject.toml."""
+    """Set everything up, then touch a stamp file that make compares with pyproject.toml."""
     if sys.version_info < MIN_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         stop(f"Python 3.11 or newer is needed, found {found}; try: make PYTHON=python3.12 ...")
@@ -38,18 +38,18 @@ def main(venv: Path, extras: str) -> None:
 
 
 def make_venv(venv: Path) -> None:
-    """Create the environment; Debian ships Python without the part that does it."""
+    """Create the environment; Debian needs an extra package for that."""
     create = [sys.executable, "-m", "venv", "--clear", str(venv)]
     if subprocess.run(create, capture_output=True, check=False).returncode == 0:
         return
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if not apt_install(f"python{version}-venv"):
-        stop(f"{sys.executable} cannot make virtual environments; install python{version}-venv")
+        stop(f"{sys.executable} cannot create virtual environments; install python{version}-venv")
     run(create)
 
 
 def has_pip(python: Path) -> bool:
-    """Tell whether the environment is whole; an interrupted set-up leaves half of one."""
+    """Return whether the environment is complete; an interrupted set-up leaves it without pip."""
     probe = [str(python), "-m", "pip", "--version"]
     return (
         python.exists() and subprocess.run(probe, capture_output=True, check=False).returncode == 0
@@ -57,7 +57,7 @@ def has_pip(python: Path) -> bool:
 
 
 def need_java() -> None:
-    """Find Java 17 or newer, install it where we may, else say what to do."""
+    """Check for Java 17 or newer, install it if possible, or stop."""
     if java_version() >= MIN_JAVA:
         return
     if not apt_install(JAVA_PACKAGE) or java_version() < MIN_JAVA:
@@ -68,7 +68,7 @@ def need_java() -> None:
 
 
 def need_browser() -> None:
-    """Find Chromium for the tests of the page, install it where we may, else say what to do."""
+    """Check for Chromium, which tests of the page need; install it if possible, or stop."""
     if not shutil.which(BROWSER_PACKAGE) and not apt_install(BROWSER_PACKAGE):
         stop(f"the tests of the page need {BROWSER_PACKAGE}; install it")
 
@@ -88,7 +88,7 @@ def java_version() -> int:
 
 
 def apt_install(package: str) -> bool:
-    """Install a Debian package if this user may; tell whether that went well."""
+    """Install a Debian package if this user is allowed to; return whether it worked."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return False
     say(f"installing {package}")
@@ -103,18 +103,18 @@ def apt_install(package: str) -> bool:
 
 
 def run(command: list[str]) -> None:
-    """Run a command, and stop with it if it fails."""
+    """Run a command; stop if it fails."""
     if subprocess.run(command, check=False).returncode != 0:
-        stop(f"this failed, see above: {' '.join(command)}")
+        stop(f"command failed, see above: {' '.join(command)}")
 
 
 def say(text: str) -> None:
-    """Tell the person waiting what goes on."""
+    """Print a line of progress."""
     print(f"set-up: {text}", flush=True)
 
 
 def stop(text: str) -> None:
-    """End the set-up with one clear line."""
+    """Exit with an error message."""
     sys.exit(f"set-up: {text}")
 
 

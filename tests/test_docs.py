@@ -1,4 +1,4 @@
-"""Python in README and docs runs as it stands; fences marked `py` are parts of something larger."""
+"""Checks README and docs: `python` fences run (fences marked `py` are fragments), links resolve."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ def test_snippet_runs(code: str) -> None:
     exec(compile(code, "snippet", "exec"), {})  # noqa: S102 - our own docs
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_resolve() -> None:
     for page in PAGES:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)\)", prose):
@@ -29,6 +29,6 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_generated_parts_are_current() -> None:
-    check = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
+    check = [sys.executable, str(ROOT / "scripts/generate_reference.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"

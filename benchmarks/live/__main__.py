@@ -1,17 +1,17 @@
-"""What live balancing brings on Spark: `python -m benchmarks.live [part ...]`.
+"""Results of live balancing on Spark: `python -m benchmarks.live [part ...]`.
 
-spread      largest over mean load of a keyed query: hash only, balanced, before and after a shift;
-            what moves cost; whether all results are those of Spark's batch SQL
-throughput  a keyed count whose rows cost time: hash only, balanced by the default bound and by half
-            of it, two choices (PKG), ideal
-cpu         a keyed self-join bound by CPU, as many workers as cores: hash only and balanced
-bursts      40 whole queries that burst in and out of phase: balanced, largest load first, connected
-arrivals    5,000 queries of 200 types that come and go: bytes shipped against dealing them out
+spread      largest over mean load of a keyed query: hash only and balanced, before and after a
+            shift of the hot keys; the cost of moves; results compared with Spark's batch SQL
+throughput  a keyed count with emulated cost per row: hash only, balanced with the default and half
+            the tolerance, two choices (PKG), ideal
+cpu         a CPU-bound keyed self-join, as many workers as cores: hash only and balanced
+bursts      40 whole queries that burst in two phases: balanced, largest load first, connected
+arrivals    5,000 queries of 200 types that arrive and leave: bytes shipped against round robin
 
-Keys that begin with `goal` say whether the row meets what was asked for.
+Keys that start with `goal` are true if the row meets its goal.
 """
 
-from benchmarks.harness import main
+from benchmarks.harness import run_parts
 from benchmarks.live.arrivals import arrivals
 from benchmarks.live.bursts import bursts
 from benchmarks.live.cpu import cpu
@@ -19,4 +19,4 @@ from benchmarks.live.spread import spread
 from benchmarks.live.throughput import throughput
 
 if __name__ == "__main__":
-    main({f.__name__: f for f in (spread, throughput, cpu, bursts, arrivals)})
+    run_parts({f.__name__: f for f in (spread, throughput, cpu, bursts, arrivals)})

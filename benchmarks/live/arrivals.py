@@ -1,4 +1,4 @@
-"""Thousands of queries that come and go: bytes shipped against dealing them out in turn."""
+"""Thousands of queries that arrive and leave: bytes shipped against round robin."""
 
 import statistics
 import time
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.harness import Rows, tell
-from benchmarks.live.flow_runs import WORKERS, reading
-from benchmarks.runtime.sides import session
-from benchmarks.workloads import BEGIN, SECOND, folder, trades
+from benchmarks.harness import Rows, print_row
+from benchmarks.live.flow_runs import WORKERS
+from benchmarks.runtime.sides import session, stream_files
+from benchmarks.workloads import BEGIN, SECOND, temporary_folder, trades
 from evenflow import Balancing, Flow, Run
 from evenflow.model import imbalance, round_robin_bytes
 from evenflow.model.subscriptions import Subscriptions
@@ -29,11 +29,10 @@ SETTINGS = {
 
 
 def arrivals() -> Rows:
-    """Queries over few of 40 streams; a thousand come at a time, then they come and go.
+    """Queries over a few of 40 streams: a thousand arrive per batch, then some leave as well.
 
-    First as in the paper: streams by Zipf's law, each query over two. Then harder: streams that
-    are all as popular, queries over one to three, which differ in load. The paper's case also with
-    default settings.
+    First as in the paper: streams of Zipf popularity, two per query, also with default settings.
+    Then harder: equally popular streams, and one to three per query, so that loads differ.
     """
     spark = session(master="local[2,4]")
     rows = []
@@ -44,67 +43,67 @@ def arrivals() -> Rows:
         ("even", 2, 2, "strict"),
         ("even", 1, 3, "strict"),
     ):
-        with folder() as where:
-            found = _arriving(spark, where, popularity, least, most, SETTINGS[settings])
+        with temporary_folder() as folder:
+            measured = _run_arrivals(spark, folder, popularity, least, most, SETTINGS[settings])
         case = {"streams": popularity, "of_a_query": f"{least} to {most}", "settings": settings}
-        rows.append({**case, **found, **_goals(found)})
-        tell(rows[-1])
+        rows.append({**case, **measured, **_goals(measured)})
+        print_row(rows[-1])
     spark.stop()
     return rows
 
 
-def _goals(found: dict[str, Any]) -> dict[str, bool]:
-    """A third of the bytes; the fullest worker in its bound by number of queries or by load."""
-    numbers = found["queries_max_over_mean"] <= found["load_bound"]
-    loads = found["load_max_over_mean"] <= found["load_bound"]
+def _goals(measured: dict[str, Any]) -> dict[str, bool]:
+    """Check for a third of the bytes, and for balance by number of queries or by load."""
+    numbers = measured["queries_max_over_mean"] <= measured["load_bound"]
+    loads = measured["load_max_over_mean"] <= measured["load_bound"]
     return {
-        "goal_bytes": found["shipped_over_round_robin"] <= 1 / 3,
+        "goal_bytes": measured["shipped_over_round_robin"] <= 1 / 3,
         "goal_load": numbers or loads,
         "goal_load_by_number": numbers,
         "goal_load_by_load": loads,
     }
 
 
-def _arriving(
+def _run_arrivals(
     spark: SparkSession,
-    where: Path,
+    folder: Path,
     popularity: str,
     least: int,
     most: int,
     balancing: Balancing,
 ) -> dict[str, Any]:
-    rng, streams, types, per_border = np.random.default_rng(3), 40, 200, 1000
+    rng, streams, types, per_batch = np.random.default_rng(3), 40, 200, 1000
     weights = 1.0 / np.arange(1, streams + 1) if popularity == "zipf" else np.ones(streams)
     share = weights / weights.sum()
-    kinds = [
+    streams_of_type = [
         sorted(rng.choice(streams, rng.integers(least, most + 1), replace=False, p=share).tolist())
         for _ in range(types)
     ]
-    paths = [where / f"s{at}" for at in range(streams)]
+    paths = [folder / f"s{at}" for at in range(streams)]
     live: dict[str, int] = {}  # query -> type
-    born = iter(range(5000))
+    numbers = iter(range(5000))
 
     def feed(batch: int) -> None:
         for path in paths:
             rows = trades(rng, BEGIN + batch * SECOND, SECOND, np.zeros(200, dtype=int))
             path.mkdir(exist_ok=True)
-            whole = path / f".{batch}"
-            pq.write_table(rows, whole)
-            whole.rename(path / f"{batch:05d}.parquet")
+            partial = path / f".{batch}"
+            pq.write_table(rows, partial)
+            partial.rename(path / f"{batch:05d}.parquet")
 
-    def submit(to: Callable[..., Any]) -> None:
-        for at in islice(born, per_border):
+    def submit(query: Callable[..., Any]) -> None:
+        for at in islice(numbers, per_batch):
             live[f"q{at}"] = int(rng.integers(types))
-            reads = kinds[live[f"q{at}"]]
-            to(
+            reads = streams_of_type[live[f"q{at}"]]
+            query(
                 f"q{at}",
                 " UNION ALL ".join(f"SELECT ts, qty FROM s{s} WHERE qty > 98" for s in reads),
             )
 
     feed(0)
-    flow = Flow(spark, workers=WORKERS, checkpoint=str(where / "flow"))
+    flow = Flow(spark, workers=WORKERS, checkpoint=str(folder / "flow"))
     for path in paths:
-        flow.source(path.name, reading(spark, path), time="ts", watermark="0 seconds")
+        flow.source(path.name, stream_files(spark, path), time="ts", watermark="0 seconds")
     submit(flow.query)
     run = flow.start(trigger="0 seconds", balancing=balancing)
     try:
@@ -114,7 +113,7 @@ def _arriving(
                 del live[name]
                 run.cancel(name)
             feed(batch)
-            _settled(run, batch)
+            _wait_until_idle(run, batch)
     finally:
         run.stop()
     last = [s for s in run.snapshots if s.shipped_bytes][-3:]
@@ -124,7 +123,9 @@ def _arriving(
         "submitted": 5000,
         "shipped_over_round_robin": sum(map(total_shipped_bytes, last))
         / sum(map(round_robin_bytes, last)),
-        "best_known_over_round_robin": _best_known([kinds[kind] for kind in live.values()]),
+        "best_known_over_round_robin": _best_known(
+            [streams_of_type[kind] for kind in live.values()]
+        ),
         "load_max_over_mean": imbalance(np.sum([s.worker_loads() for s in last], axis=0)),
         "load_bound": 1.05 + 10 * WORKERS / len(live),
         "queries_max_over_mean": float(hosted.max() / hosted.mean()),
@@ -134,24 +135,24 @@ def _arriving(
 
 
 def _best_known(reads: Sequence[Sequence[int]]) -> float:
-    """Return the least traffic of a hundred offline plans, over that of dealing out in turn."""
-    asked = Subscriptions.from_source_sets(
+    """Return the least traffic of a hundred offline plans over that of round robin."""
+    subscriptions = Subscriptions.from_source_sets(
         reads, loads=1.0 + np.array([len(read) for read in reads])
     )
-    problem = queries.PlacementProblem.of(asked, WORKERS)
+    problem = queries.PlacementProblem.of(subscriptions, WORKERS)
     plans = [
         queries.plan_queries(problem, "partition", rng)
         for rng in np.random.default_rng(0).spawn(100)
     ]
-    dealt = np.arange(len(reads), dtype=np.int32) % WORKERS
-    least = min(total_traffic(asked, plan.workers, WORKERS) for plan in plans)
-    return least / total_traffic(asked, dealt, WORKERS)
+    round_robin = np.arange(len(reads), dtype=np.int32) % WORKERS
+    least = min(total_traffic(subscriptions, plan.workers, WORKERS) for plan in plans)
+    return least / total_traffic(subscriptions, round_robin, WORKERS)
 
 
-def _settled(run: Run, batch: int) -> None:
-    """Wait until the files of a round have been read and nothing more is due."""
+def _wait_until_idle(run: Run, batch: int) -> None:
+    """Wait until the files of a batch were read and no work is pending."""
     while run.is_active:
         if sum(1 for s in run.snapshots if s.shipped_bytes) > batch and not run.has_pending_work:
             return
         time.sleep(0.5)
-    raise RuntimeError("the run has ended")
+    raise RuntimeError("the run ended")

@@ -1,4 +1,4 @@
-"""Whole queries that burst in and out of phase: balanced against placements that stay."""
+"""Whole queries that burst in two phases: balanced against fixed placements."""
 
 import statistics
 from dataclasses import replace
@@ -9,42 +9,42 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks.harness import Rows, tell
-from benchmarks.live.flow_runs import WORKERS, play
-from benchmarks.runtime.sides import session, write
-from benchmarks.workloads import BEGIN, SECOND, folder, trades
+from benchmarks.harness import Rows, print_row
+from benchmarks.live.flow_runs import WORKERS, run_flow
+from benchmarks.runtime.sides import session
+from benchmarks.workloads import BEGIN, SECOND, temporary_folder, trades
 from evenflow import Balancing, Flow
 from evenflow.model import LoadSeries
 from evenflow.model.traffic import total_shipped_bytes
 from evenflow.planning import operators
+from evenflow.research.live_runner import write_batches
 
 
 def bursts() -> Rows:
-    """Ten streams, half of them bursting when the others rest; four queries over each.
+    """Ten streams with four queries each; half of the streams burst while the others rest.
 
-    A query costs the same in the mean whichever burst it is in. At rest a stream has a fifth of
-    its rows, or none.
+    All queries have the same mean cost. At rest a stream has a fifth of its rows, or none.
     """
-    spark, found = session(master="local[8,4]"), []
+    spark, rows = session(master="local[8,4]"), []
     for rest in (100, 0):
-        with folder() as where:
-            found += _burst(spark, where, rest)
+        with temporary_folder() as folder:
+            rows += _run_burst(spark, folder, rest)
     spark.stop()
-    return found
+    return rows
 
 
-def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
+def _run_burst(spark: SparkSession, folder: Path, rest: int) -> Rows:
     streams, each, batches, period, cost, skip, burst = 10, 4, 36, 6, 4e-4, 18, 500
     rng = np.random.default_rng(2)
-    paths = [where / f"s{at}" for at in range(streams)]
+    paths = [folder / f"s{at}" for at in range(streams)]
     for at, path in enumerate(paths):
-        late = (at % 2) * period // 2
+        phase = (at % 2) * period // 2
 
-        def made(batch: int, late: int = late) -> pa.Table:
-            count = burst if (batch + late) % period < period // 2 else rest
+        def batch_rows(batch: int, phase: int = phase) -> pa.Table:
+            count = burst if (batch + phase) % period < period // 2 else rest
             return trades(rng, BEGIN + batch * SECOND, SECOND, np.zeros(count, dtype=int))
 
-        write(path, (made(batch) for batch in range(batches)))
+        write_batches(path, (batch_rows(batch) for batch in range(batches)))
     names = [f"q{at}" for at in range(streams * each)]
     order = rng.permutation(len(names))
     reads = {names[at]: paths[at // each].name for at in order}
@@ -57,7 +57,7 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
     ).placement
     fixed = dict(zip(reads, largest.tolist(), strict=True))
     connected = replace(Balancing.off(), queries="leastcost")
-    # Half of the 40 burst at a time: somebody has 3 of them, and 2 that rest, as there are 5 each.
+    # 20 of 40 queries burst at a time, 5 queries per worker: some worker has 3 that burst.
     least = cost * (3 * burst + 2 * rest)
     sides: dict[str, dict[str, Any]] = {}
     for name, config, placement in (
@@ -71,8 +71,8 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
                 sql = f"SELECT ts, qty FROM {stream} WHERE qty > 90"
                 flow.query(query, sql, worker=placement.get(query))
 
-        snapshots = play(
-            spark, where / name, paths, declare, balancing=config, emulated_cost=cost
+        snapshots = run_flow(
+            spark, folder / name, paths, declare, balancing=config, emulated_cost=cost
         ).snapshots[skip:]
         sides[name] = {
             "rest": rest,
@@ -87,5 +87,5 @@ def _burst(spark: SparkSession, where: Path, rest: int) -> Rows:
         side["least_over_this"] = least / side["max_load"]
         if side is not sides["balanced"]:
             side["goal"] = side["balanced_max_over_this"] <= 0.75
-        tell(side)
+        print_row(side)
     return list(sides.values())

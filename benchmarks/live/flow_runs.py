@@ -1,66 +1,58 @@
-"""What the parts share: run a flow over files to its end, and how even its load was."""
+"""Runs a flow over files to its end, and measures the balance of its load."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from benchmarks.runtime.sides import stream_files
 from evenflow import Flow, Run
 from evenflow.model import Snapshot, imbalance
 
 WORKERS = 8
-GAIN = 0.9  # of what the imbalance of hash only leaves to gain: the goal
+GAIN = 0.9  # goal: share of the possible gain, which is the imbalance of hash only
 
 
-def reading(spark: SparkSession, path: Path) -> DataFrame:
-    schema = spark.read.parquet(str(path)).schema
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
-
-
-class Played(NamedTuple):
-    """The snapshots of the batches that had rows, and the run, which has ended."""
+class FlowRun(NamedTuple):
+    """A finished run, and the snapshots of its batches with rows."""
 
     snapshots: Sequence[Snapshot]
     run: Run
 
 
-def play(
+def run_flow(
     spark: SparkSession,
-    where: Path,
+    folder: Path,
     sources: Sequence[Path],
     declare: Callable[[Flow], Any],
     *,
     workers: int = WORKERS,
     **start: Any,
-) -> Played:
+) -> FlowRun:
     """Run a flow over files to its end."""
-    flow = Flow(spark, workers=workers, checkpoint=str(where))
+    flow = Flow(spark, workers=workers, checkpoint=str(folder))
     for source in sources:
-        flow.source(source.name, reading(spark, source), time="ts", watermark="0 seconds")
+        flow.source(source.name, stream_files(spark, source), time="ts", watermark="0 seconds")
     declare(flow)
     run = flow.start(available_now=True, **start)
     run.await_termination()
     if run.quarantined:
         raise RuntimeError(f"a query failed: {run.quarantined}")
-    fed = [s for s in run.snapshots if any(q.rows_in.any() for q in s.queries.values())]
-    return Played(fed, run)
+    with_rows = [s for s in run.snapshots if any(q.rows_in.any() for q in s.queries.values())]
+    return FlowRun(with_rows, run)
 
 
-def host(flow: Flow, sql: str, key: str) -> None:
-    flow.query("q", sql, key=key)
-
-
-def uneven(snapshots: Sequence[Snapshot]) -> float:
-    """Give the largest over the mean load of query q over some batches."""
+def query_imbalance(snapshots: Sequence[Snapshot]) -> float:
+    """Return the largest over the mean load of query q over some batches."""
     return imbalance(np.sum([s.queries["q"].load for s in snapshots], axis=0))
 
 
-def verdicts(played: Played) -> list[float]:
-    """Give what the controller said at each border it cannot get below; 1.08 if it said nothing."""
-    told = {
+def reachable_bounds(flow_run: FlowRun) -> list[float]:
+    """Return the least imbalance that the controller reports as reachable after each batch."""
+    reachable = {
         d.batch: [v.reachable for v in d.verdicts if v.code == "heavy_key" and v.reachable]
-        for d in played.run.decisions
+        for d in flow_run.run.decisions
     }
-    return [max([1.08, *told.get(s.batch, ())]) for s in played.snapshots]
+    return [max([1.08, *reachable.get(s.batch, ())]) for s in flow_run.snapshots]

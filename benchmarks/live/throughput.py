@@ -1,4 +1,4 @@
-"""What even load brings where rows cost time: against hash only, two choices (PKG) and ideal."""
+"""Throughput with emulated cost per row: balanced, hash only, two choices (PKG) and ideal."""
 
 import statistics
 from functools import partial
@@ -7,31 +7,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import Rows, tell
-from benchmarks.live.flow_runs import GAIN, WORKERS, host, play, uneven
-from benchmarks.runtime.sides import session, write
-from benchmarks.workloads import BEGIN, SECOND, folder, trades, zipf
+from benchmarks.harness import Rows, print_row
+from benchmarks.live.flow_runs import GAIN, WORKERS, query_imbalance, run_flow
+from benchmarks.runtime.sides import session
+from benchmarks.workloads import BEGIN, SECOND, add_query, temporary_folder, trades
 from evenflow import Balancing
-from evenflow.model import hash_keys, jump_hash
+from evenflow.datasets.zipf import draw_zipf
+from evenflow.research.live_runner import write_batches
+from evenflow.research.live_workload import keys_by_worker, two_choices
 
 
 def throughput() -> Rows:
-    """Rows that cost 0.5 ms each, so that workers and not Spark set the pace."""
-    spark, found = session(master="local[8,4]"), []
+    """Rows cost 0.5 ms each, so that workers and not Spark limit the throughput."""
+    spark, results = session(master="local[8,4]"), []
     rows, batches, cost, skip = 60_000, 12, 5e-4, 7
     count = """SELECT window.start AS s, {} symbol, count(*) AS n FROM trades
         GROUP BY window(ts, '10 seconds'), {} symbol"""
     for skew in (0.85, 1.0):
-        rng, parts = np.random.default_rng(1), parts_for(WORKERS)
+        rng, parts = np.random.default_rng(1), keys_by_worker(WORKERS)
 
-        def made(at: int, rng: Any = rng, skew: float = skew, parts: Any = parts) -> pa.Table:
-            hot = zipf(rng, skew, 10_000, rows)
+        def batch_rows(at: int, rng: Any = rng, skew: float = skew, parts: Any = parts) -> pa.Table:
+            hot = draw_zipf(rng, skew, 10_000, rows)
             table = trades(rng, BEGIN + at * 10 * SECOND, 10 * SECOND, hot)
             table = table.append_column("even", pa.array(parts[np.arange(rows) % WORKERS]))
             return table.append_column("pkg", pa.array(parts[two_choices(hot, WORKERS)]))
 
-        with folder() as where:
-            write(where / "trades", (made(at) for at in range(batches)))
+        with temporary_folder() as folder:
+            write_batches(folder / "trades", (batch_rows(at) for at in range(batches)))
             row: dict[str, Any] = {"skew": skew}
             for name, key, config in (
                 ("hash", "symbol", Balancing.off()),
@@ -41,42 +43,23 @@ def throughput() -> Rows:
                 ("ideal", "even", Balancing.off()),
             ):
                 extra = "" if key == "symbol" else f"{key},"
-                snapshots = play(
+                snapshots = run_flow(
                     spark,
-                    where / name,
-                    [where / "trades"],
-                    partial(host, sql=count.format(extra, extra), key=key),
+                    folder / name,
+                    [folder / "trades"],
+                    partial(add_query, sql=count.format(extra, extra), key=key),
                     balancing=config,
                     emulated_cost=cost,
                 ).snapshots
                 row[name] = rows / statistics.median(s.interval_seconds for s in snapshots[skip:])
-                row[f"{name}_uneven"] = uneven(snapshots[skip:])
+                row[f"{name}_uneven"] = query_imbalance(snapshots[skip:])
         row["balanced_of_ideal"] = row["balanced"] / row["ideal"]
         row["strict_of_ideal"] = row["strict"] / row["ideal"]
         row["gain"] = row["balanced"] / row["hash"]
         row["gain_of_uneven"] = row["gain"] / row["hash_uneven"]
         row["goal_ideal"] = row["balanced_of_ideal"] >= 0.95
         row["goal_gain"] = row["gain_of_uneven"] >= GAIN
-        tell(row)
-        found.append(row)
+        print_row(row)
+        results.append(row)
     spark.stop()
-    return found
-
-
-def parts_for(workers: int) -> np.ndarray:
-    """Give a number for each worker that the hash sends there."""
-    numbers = np.arange(1000)
-    homes = jump_hash(hash_keys(numbers), workers)
-    return np.array([numbers[homes == worker][0] for worker in range(workers)])
-
-
-def two_choices(keys: np.ndarray, workers: int) -> np.ndarray:
-    """Partial key grouping: each row to the less loaded of its key's two workers so far."""
-    hashes = hash_keys(keys)
-    first, second = jump_hash(hashes, workers), jump_hash(hash_keys(hashes.view(np.int64)), workers)
-    loads, chosen = [0] * workers, np.empty(len(keys), dtype=np.int64)
-    for at, (one, two) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        to = one if loads[one] <= loads[two] else two
-        loads[to] += 1
-        chosen[at] = to
-    return chosen
+    return results

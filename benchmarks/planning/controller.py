@@ -1,4 +1,4 @@
-"""The controller in closed loops with known loads: what it reaches, and what a decision costs.
+"""The controller in closed loops with known loads: balance reached, and time of a decision.
 
 python -m benchmarks.planning.controller [keys] [bursts] [arrivals] [speed]
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import main
+from benchmarks.harness import run_parts
 from evenflow.model import LoadSeries, Plan, RoutingTable, hash_keys
 from evenflow.model.arrays import Floats
 from evenflow.planning.controller import Balancing, decide, place_arriving_queries
@@ -21,7 +21,7 @@ WORKERS = 8
 CONFIG = Balancing()
 
 
-def run(flow: SyntheticFlow, batches: int) -> tuple[list[float], list[float]]:
+def run_loop(flow: SyntheticFlow, batches: int) -> tuple[list[float], list[float]]:
     """Return the true imbalance, and the load of the busiest worker, of each batch."""
     imbalance, busiest = [], []
     for _ in range(batches):
@@ -41,14 +41,15 @@ def keys() -> list[dict[str, Any]]:
                 {"counts": QueryDemand(_epochs(epochs, 12), hash_keys(np.arange(count)))},
                 Plan(WORKERS, {}, {"counts": RoutingTable()}),
             )
-            found, _ = run(flow, 48)
+            imbalances, _ = run_loop(flow, 48)
+            settled = imbalances[5:12] + imbalances[15:24] + imbalances[27:36]
             plans = [decision for decision in flow.decisions if decision.plan is not None]
             rows.append({
                 "skew": skew,
                 "keys": count,
                 "hash_only": round(_hash_only(epochs, count), 3),
-                "detected_then_batches_until_even": _until_even(found, flow),
-                "worst_when_settled": round(max(found[5:12] + found[15:24] + found[27:36]), 3),
+                "detected_then_batches_until_even": _until_even(imbalances, flow),
+                "worst_when_settled": round(max(settled), 3),
                 "plans": len(plans),
                 "moves": [len(decision.moves) for decision in plans],
                 "table": len(flow.plan.tables["counts"]),
@@ -67,20 +68,20 @@ def _hash_only(epochs: list[Floats], count: int) -> float:
     return float(np.mean([load.max() / load.mean() for load in loads]))
 
 
-def _until_even(found: list[float], flow: SyntheticFlow) -> list[int]:
-    """Return how many batches after each decision the bound was kept again."""
-    made = [decision.batch for decision in flow.decisions if decision.plan is not None]
+def _until_even(imbalances: list[float], flow: SyntheticFlow) -> list[int]:
+    """Return the batches from each plan until the imbalance was within the bound."""
+    planned = [decision.batch for decision in flow.decisions if decision.plan is not None]
     return [
-        next((at - batch for at in range(batch, len(found)) if found[at] <= 1.08), -1)
-        for batch in made
+        next((at - batch for at in range(batch, len(imbalances)) if imbalances[at] <= 1.08), -1)
+        for batch in planned
     ]
 
 
 def bursts() -> list[dict[str, Any]]:
     """40 queries of equal mean load over 8 streams that burst in turn, in 2 or in 4 phases.
 
-    Means over ten draws of which query reads which stream. Connected: a stream's queries together.
-    Largest load first sees equal loads, so it deals them out as they come.
+    Means over ten assignments of queries to streams. Connected: the queries of a stream together.
+    Largest load first sees equal loads, so it is round robin.
     """
     rows = []
     for phases, period in ((2, 4), (2, 8), (2, 12), (4, 8)):
@@ -99,12 +100,12 @@ def bursts() -> list[dict[str, Any]]:
                 busy = [_busiest(queries, placed, batch) for batch in range(2 * period)]
                 peaks[name].append(float(np.mean(busy)))
             flow = SyntheticFlow(queries, Plan(WORKERS, connected))
-            _, busiest = run(flow, 60)
+            _, busiest = run_loop(flow, 60)
             peaks["evenflow"].append(float(np.mean(busiest[-2 * period :])))
             plans += sum(decision.plan is not None for decision in flow.decisions)
             moves += sum(len(decision.moves) for decision in flow.decisions)
-        means = {name: float(np.mean(found)) for name, found in peaks.items()}
-        together = -(-40 // phases // WORKERS)  # of the queries that burst at once, on one worker
+        means = {name: float(np.mean(values)) for name, values in peaks.items()}
+        together = -(-40 // phases // WORKERS)  # queries of one phase on one worker, at least
         rows.append({
             "phases": phases,
             "period": period,
@@ -128,8 +129,8 @@ def _burst(stream: int, phases: int, period: int) -> Callable[[int], Floats]:
 def _llf(queries: dict[str, QueryDemand]) -> dict[str, int]:
     series = LoadSeries(tuple(queries), np.full((40, 1), 0.16), np.ones(40, dtype=np.bool_))
     snapshot = OperatorSnapshot(series, WORKERS)
-    found = plan_operators("llf-glb", snapshot, OperatorConfig(), CONFIG.new_rng()).placement
-    return dict(zip(queries, found.tolist(), strict=True))
+    plan = plan_operators("llf-glb", snapshot, OperatorConfig(), CONFIG.new_rng())
+    return dict(zip(queries, plan.placement.tolist(), strict=True))
 
 
 def _busiest(queries: dict[str, QueryDemand], placed: dict[str, int], batch: int) -> float:
@@ -140,7 +141,7 @@ def _busiest(queries: dict[str, QueryDemand], placed: dict[str, int], batch: int
 
 
 def arrivals() -> dict[str, Any]:
-    """5,000 live queries of 200 types; 100 arrive and leave at a border."""
+    """5,000 live queries of 200 types; 100 arrive and leave per batch."""
     rng = np.random.default_rng(0)
     weights = 1.0 / np.arange(1, 201)
     shipped: dict[str, list[float]] = {"herd": [], "roundrobin": []}
@@ -203,8 +204,8 @@ def speed() -> dict[str, Any]:
         snapshot = flow.observe()
         started = time.process_time()
         decision = decide([*flow.snapshots, snapshot], flow.decisions, CONFIG)
-        spent = time.process_time() - started
-        (quiet if decision.plan is None else planning).append(spent)
+        seconds = time.process_time() - started
+        (quiet if decision.plan is None else planning).append(seconds)
         flow.step(lambda seen, before, decision=decision: decision)  # type: ignore[misc]
     return {
         "milliseconds_quiet": round(1e3 * float(np.median(quiet)), 1),
@@ -218,4 +219,4 @@ def _constant(load: float) -> Callable[[int], Floats]:
 
 
 if __name__ == "__main__":
-    main({"keys": keys, "bursts": bursts, "arrivals": arrivals, "speed": speed})
+    run_parts({"keys": keys, "bursts": bursts, "arrivals": arrivals, "speed": speed})

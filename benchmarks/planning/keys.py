@@ -1,10 +1,10 @@
-"""How fast and how good are the key planners? Prints one JSON object; progress goes to stderr.
+"""Speed and quality of the key planners. Prints one JSON object; progress goes to stderr.
 
-Usage: python -m benchmarks.planning.keys [speed] [memory] [gap] [loop]   (all if none is named)
+Usage: python -m benchmarks.planning.keys [speed] [memory] [gap] [loop]   (default: all)
 
 speed   planning time against one numpy.argsort of the same costs, and how it grows with the keys
 memory  peak memory of the whole command for a million integer keys
-gap     state moved against the proven optimum (5,000 keys), and against the relaxed lower bound
+gap     state moved against the proven optimum (up to 5,000 keys) and the relaxed lower bound
 loop    state moved per adjustment in a closed loop whose load shifts by f = 1 every interval
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from benchmarks.harness import least_seconds, main, tell
+from benchmarks.harness import least_seconds, print_row, run_parts
 from evenflow.model import KeyLoads, hash_keys, imbalance, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, feasible, warm_up
@@ -34,7 +34,7 @@ SIZES = (10_000, 100_000, 1_000_000)
 
 
 def problem(count: int, workers: int, seed: int, states: str = "varied") -> KeyLoads:
-    """Zipf 0.85, hash only. States: as the costs, varied around them, half or all independent."""
+    """Return keys with Zipf 0.85 costs, placed by the hash; `states` relates state to cost."""
     rng = np.random.default_rng(seed)
     cost = zipf_costs(count, 0.85, rng)
     state = {
@@ -75,12 +75,12 @@ def speed() -> list[dict[str, Any]]:
                     }
                 )
                 earlier = seconds
-                tell(rows[-1])
+                print_row(rows[-1])
     return rows
 
 
 def memory() -> list[dict[str, Any]]:
-    """Plan a million integer keys with the command itself, a process for each planner."""
+    """Plan a million integer keys with the command, in one process per planner."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder) / "stats.parquet"
@@ -95,7 +95,7 @@ def memory() -> list[dict[str, Any]]:
             )
             _, _, used = os.wait4(child.pid, 0)
             rows.append({"algorithm": name, "keys": len(keys), "peak_mb": used.ru_maxrss / 1024})
-            tell(rows[-1])
+            print_row(rows[-1])
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rows.append({"algorithm": "(this benchmark process)", "peak_mb": own})
     return rows
@@ -127,7 +127,7 @@ def gap() -> list[dict[str, Any]]:
                 broken = {v.code for v in plan.verdicts} & {"unbalanced", "table_exceeded"}
                 row[name] = None if broken else moved_state(keys, plan.owner) / least
         rows.append(row)
-        tell(row)
+        print_row(row)
     return rows
 
 
@@ -139,7 +139,7 @@ def loop() -> list[dict[str, Any]]:
                 runs = [_closed_loop(name, count, window, seed) for seed in range(3)]
                 mean = {field: float(np.mean([run[field] for run in runs])) for field in runs[0]}
                 rows.append({"algorithm": name, "keys": count, "window": window, **mean})
-                tell(rows[-1])
+                print_row(rows[-1])
     return rows
 
 
@@ -179,4 +179,4 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    main(PARTS)
+    run_parts(PARTS)

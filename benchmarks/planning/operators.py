@@ -1,16 +1,16 @@
-"""How fast and how good are the operator planners? Prints one JSON object; progress to stderr.
+"""Speed and quality of the operator planners. Prints one JSON object; progress to stderr.
 
-Usage: python -m benchmarks.planning.operators [part ...]   (all if none is named, some ten minutes)
+Usage: python -m benchmarks.planning.operators [part ...]   (default: all, about ten minutes)
 
 speed      COR-GLB, 10 operators a worker, 10 samples, against its plain version and the paper
-pair       one pairwise step, likewise
+pair       one pairwise step, against the same
 large      1,000 workers, 10,000 operators: variance, domains, decentralised
 gap        distance from the proven optimum on small cases
 simulator  tuple services per second on one core
 static     latency of one plan, never changed, at three load levels
 dynamic    latency of rebalancing every second, from a bad start and under bursts
 
-Seconds are CPU seconds of one core, so that others on the machine count less.
+Seconds are CPU seconds of one core: other processes disturb them less.
 """
 
 import time
@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import main, tell
-from evenflow.model import LoadSeries
+from benchmarks.harness import least_seconds, print_row, run_parts
 from evenflow.model.arrays import Floats
 from evenflow.planning.operators import (
     ALGORITHMS,
@@ -34,7 +33,6 @@ from evenflow.planning.operators import (
     warm_up,
 )
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.load_statistics import centred
 from evenflow.planning.operators.pairwise import (
     EXCHANGE,
@@ -45,6 +43,8 @@ from evenflow.planning.operators.pairwise import (
 )
 from evenflow.planning.operators.variance import variance_objective
 from evenflow.planning.operators.worker_lists import OperatorRows
+from evenflow.research.experiments.borealis.correlation import operator_snapshot
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
 from evenflow.research.operator_simulator.simulation import SimulationConfig, simulate_network
 from evenflow.research.operator_simulator.workload import (
     calibrate_streams,
@@ -68,27 +68,13 @@ def loads(workers: int, seed: int, each: int = 10, samples: int = 10) -> Floats:
     return ideal_loads(network, counts * samples / 10.0)
 
 
-def snapshot_of(samples: Floats, workers: int) -> OperatorSnapshot:
-    names = tuple(map(str, range(len(samples))))
-    return OperatorSnapshot(
-        LoadSeries(names, samples, np.ones(len(samples), dtype=bool)),
-        workers,
-        np.full(len(samples), -1, dtype=np.int32),
-    )
-
-
 def operator_rows(samples: Floats) -> OperatorRows:
     load = samples.mean(axis=1)
     return OperatorRows(centred(samples), load, np.ones(len(load), dtype=bool), load)
 
 
-def least_seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
+def least_cpu_seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    return least_seconds(work, repeats, time.process_time)
 
 
 def speed() -> list[dict[str, Any]]:
@@ -102,13 +88,13 @@ def speed() -> list[dict[str, Any]]:
         def run(args: Any = (0.8, rows_of, placement, workers)) -> None:
             cor_glb(*args)
 
-        seconds = least_seconds(run, 3 if workers <= 200 else 1)
-        found = measure_operator_plan(snapshot_of(samples, workers), placement)
+        seconds = least_cpu_seconds(run, 3 if workers <= 200 else 1)
+        metrics = measure_operator_plan(operator_snapshot(samples, workers), placement)
         row: dict[str, Any] = {
             "workers": workers,
             "seconds": seconds,
-            "std_over_bound": found.mean_std / found.lower_bound_std,
-            "mean_correlation": found.mean_correlation,
+            "std_over_bound": metrics.mean_std / metrics.lower_bound_std,
+            "mean_correlation": metrics.mean_correlation,
         }
         if rows:
             last = rows[-1]
@@ -119,13 +105,13 @@ def speed() -> list[dict[str, Any]]:
             row["paper_seconds"] = PAPER_SECONDS[workers]
             row["times_faster_than_paper"] = PAPER_SECONDS[workers] / seconds
         if workers <= 20:
-            begun = time.process_time()
+            started = time.process_time()
             plain = cor_glb_plain(0.8, rows_of, start, workers)
-            row["plain_seconds"] = time.process_time() - begun
+            row["plain_seconds"] = time.process_time() - started
             row["times_faster_than_plain"] = row["plain_seconds"] / seconds
             row["same_plan_as_plain"] = bool((plain == placement).all())
         rows.append(row)
-        tell(row)
+        print_row(row)
     return rows
 
 
@@ -143,7 +129,7 @@ def pair() -> list[dict[str, Any]]:
             apply_step_plain(step, 0.2, operators, start)
 
         kernel(times=1)
-        seconds, slow = least_seconds(kernel) / 1000, least_seconds(plain)
+        seconds, slow = least_cpu_seconds(kernel) / 1000, least_cpu_seconds(plain)
         row = {
             "step": name,
             "microseconds": 1e6 * seconds,
@@ -151,7 +137,7 @@ def pair() -> list[dict[str, Any]]:
             "times_faster_than_paper": PAPER_PAIR_SECONDS / seconds,
         }
         rows.append(row)
-        tell(row)
+        print_row(row)
     return rows
 
 
@@ -159,7 +145,7 @@ def large(workers: int = 1000) -> list[dict[str, Any]]:
     rows = []
     for name in ("cor-glb", "cor-se-imp", "variance", "llf-glb"):
         warm_up(name)
-    config, new = OperatorConfig(), snapshot_of(loads(workers, 0), workers)
+    config, new = OperatorConfig(), operator_snapshot(loads(workers, 0), workers)
     anywhere = np.random.default_rng(1).integers(0, workers, len(new.load)).astype(np.int32)
     running = OperatorSnapshot(new.series, workers, anywhere)
     by_load = np.bincount(anywhere, weights=new.load, minlength=workers).astype(float)
@@ -173,7 +159,8 @@ def large(workers: int = 1000) -> list[dict[str, Any]]:
             for name in ("cor-glb", "variance")
         ),
         ("random start", running, lambda rng: anywhere),
-        ("cor-se-imp", running, lambda rng: plan_operators("cor-se-imp", running, config, rng).placement),
+        ("cor-se-imp", running,
+         lambda rng: plan_operators("cor-se-imp", running, config, rng).placement),
         ("cor-se-imp by domains of 20", running,
          lambda rng: plan_domains("cor-se-imp", running, config, rng, parts[1])),
         ("variance by domains of 20", running,
@@ -184,41 +171,41 @@ def large(workers: int = 1000) -> list[dict[str, Any]]:
          lambda rng: plan_decentralised("cor-se-imp", running, config, rng, 20, 4)),
     ]  # fmt: skip
     for name, snapshot, work in cases:
-        begun = time.process_time()
+        started = time.process_time()
         placement = work(np.random.default_rng(0))
-        seconds = time.process_time() - begun
-        found = measure_operator_plan(snapshot, placement)
+        seconds = time.process_time() - started
+        metrics = measure_operator_plan(snapshot, placement)
         row = {
             "planner": name,
             "seconds": seconds,
-            "std_over_bound": found.mean_std / found.lower_bound_std,
-            "mean_std": found.mean_std,
-            "mean_correlation": found.mean_correlation,
-            "imbalance": found.imbalance,
-            "moved_load": found.moved_load,
+            "std_over_bound": metrics.mean_std / metrics.lower_bound_std,
+            "mean_std": metrics.mean_std,
+            "mean_correlation": metrics.mean_correlation,
+            "imbalance": metrics.imbalance,
+            "moved_load": metrics.moved_load,
         }
         rows.append(row)
-        tell(row)
+        print_row(row)
     return rows
 
 
 def gap() -> list[dict[str, Any]]:
     rows = []
     for workers, each in ((2, 6), (3, 4), (4, 4), (5, 3)):
-        cases = [snapshot_of(loads(workers, seed, each), workers) for seed in SEEDS]
+        cases = [operator_snapshot(loads(workers, seed, each), workers) for seed in SEEDS]
         best, proved = [], 0
         for case in cases:
-            found = plan_operators("exact", case, OperatorConfig(), np.random.default_rng(0))
-            proved += all(verdict.code != "optimum_not_proved" for verdict in found.verdicts)
-            best.append(variance_objective(case, found.placement))
+            plan = plan_operators("exact", case, OperatorConfig(), np.random.default_rng(0))
+            proved += all(verdict.code != "optimum_not_proved" for verdict in plan.verdicts)
+            best.append(variance_objective(case, plan.placement))
         for name in ("variance", "cor-glb", "llf-glb"):
             plans = [
                 plan_operators(name, case, OperatorConfig(), np.random.default_rng(1))
                 for case in cases
             ]
             gaps = [
-                variance_objective(case, found.placement) / least - 1
-                for case, found, least in zip(cases, plans, best, strict=True)
+                variance_objective(case, plan.placement) / least - 1
+                for case, plan, least in zip(cases, plans, best, strict=True)
             ]
             row = {
                 "workers": workers,
@@ -229,7 +216,7 @@ def gap() -> list[dict[str, Any]]:
                 "worst_gap_percent": 100 * float(np.max(gaps)),
             }
             rows.append(row)
-            tell(row)
+            print_row(row)
     return rows
 
 
@@ -243,9 +230,9 @@ def simulator() -> list[dict[str, Any]]:
             experiment = SimulationConfig(workers=workers, operators=10 * workers, seconds=10)
         times, services = [], 0
         for seed in range(3):
-            begun = time.process_time()
+            started = time.process_time()
             services = simulate_network(experiment, seed).services
-            times.append(time.process_time() - begun)
+            times.append(time.process_time() - started)
         row = {
             "workers": workers,
             "simulated_seconds": experiment.end_seconds,
@@ -255,12 +242,12 @@ def simulator() -> list[dict[str, Any]]:
             "engine_million_services_per_second": _engine_rate(workers),
         }
         rows.append(row)
-        tell(row)
+        print_row(row)
     return rows
 
 
 def _engine_rate(workers: int) -> float:
-    """Return services a second of the event loop alone: workload drawn, planning apart."""
+    """Return services per second of the event loop, without workload generation and planning."""
     from evenflow.research.operator_simulator.cluster import Cluster
     from evenflow.research.operator_simulator.workload import merge_arrivals
 
@@ -270,13 +257,13 @@ def _engine_rate(workers: int) -> float:
     streams = periodic_streams(network.source_count, seconds, 10.0, 4.0, rng)
     streams = calibrate_streams(network, streams, workers, 0.9, seconds, rng)
     times, sources = merge_arrivals([stream.draw_arrivals(rng) for stream in streams])
-    where = (rng.permutation(10 * workers) % workers).astype(np.int32)
+    placement = (rng.permutation(10 * workers) % workers).astype(np.int32)
     best = 0.0
     for _ in range(3):
-        cluster = Cluster(network, workers, where, times, sources)
-        begun = time.process_time()
+        cluster = Cluster(network, workers, placement, times, sources)
+        started = time.process_time()
         cluster.run_until(until=seconds)
-        best = max(best, cluster.services / (time.process_time() - begun))
+        best = max(best, cluster.services / (time.process_time() - started))
     return best / 1e6
 
 
@@ -312,7 +299,7 @@ def _latency(**options: Any) -> dict[str, Any]:
     )  # fmt: skip
     means = {name: float(np.mean([getattr(run, name) for run in runs])) for name in fields}
     row = {**options, **means}
-    tell(row)
+    print_row(row)
     return row
 
 
@@ -327,4 +314,4 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    main(PARTS)
+    run_parts(PARTS)

@@ -1,17 +1,17 @@
-"""How good and how fast are the query planners? Prints one JSON object; progress goes to stderr.
+"""Quality and speed of the query planners. Prints one JSON object; progress goes to stderr.
 
 Usage: python -m benchmarks.planning.queries [quality] [speed] [repair] [churn] [--scale 0.1]
 
 quality  replication factor and CPU seconds of every algorithm, and of Mt-KaHyPar (extra `solvers`)
-         on the same instances: 100,000 queries, 100 workers. Mt-KaHyPar sits out where queries have
-         one source (it does not end there within minutes, and others reach the lower bound)
+         on the same instances: 100,000 queries, 100 workers. Mt-KaHyPar does not run on queries
+         with one source: it takes many minutes, and others reach the lower bound
 speed    a million queries of two sources on 1,000 workers: queries per second, ratio to OnRand
-repair   part of the way to Mt-KaHyPar's plan (else partition's) with moves of 5 % of the queries,
-         and the part that no repair can exceed (needs scipy, extra `solvers`; minutes)
+repair   share of the gap to Mt-KaHyPar's plan (else partition's) that moves of 5 % of the queries
+         close, and an upper bound for any repair (needs scipy, extra `solvers`; minutes)
 churn    replication factor under arrivals and departures, with and without moves
 
-All times exclude compilation and reading. CPU seconds count all threads, and what else the machine
-does matters little to them; `speed` is wall time, interleaved, shortest of three.
+Times exclude compilation and reading. CPU seconds count all threads; `speed` is wall time, the
+fastest of three interleaved runs.
 """
 
 import argparse
@@ -35,8 +35,8 @@ from evenflow.planning.queries import (
     plan_queries,
 )
 from evenflow.planning.queries.herd import herd
-from evenflow.planning.queries.kahypar import SolverMissing, kahypar
 from evenflow.planning.queries.search_state import workers_of_queries
+from evenflow.research.kahypar import SolverMissing, kahypar
 from evenflow.research.query_churn import Churn, PlacementRule, simulate_churn
 from evenflow.research.subscription_workload import random_subscriptions
 
@@ -44,7 +44,7 @@ QUALITY = ((1.5, 2), (2.0, 2), (3.0, 2), (2.0, 1), (2.0, 5))
 SEED = 1
 
 
-def note(*parts: object) -> None:
+def print_progress(*parts: object) -> None:
     print(*parts, file=sys.stderr, flush=True)
 
 
@@ -62,13 +62,13 @@ def warm_up() -> None:
         plan_queries(tiny, name, np.random.default_rng(0))
 
 
-def measured(
+def measure(
     problem: PlacementProblem, name: str, **options: Any
 ) -> tuple[Placement, dict[str, Any]]:
     rng = np.random.default_rng(SEED)
-    begun = time.process_time()
+    started = time.process_time()
     placement = plan_queries(problem, name, rng, **options)
-    seconds = time.process_time() - begun
+    seconds = time.process_time() - started
     return placement, row(problem, placement, seconds, online=name in ONLINE)
 
 
@@ -84,15 +84,15 @@ def row(
     }
 
 
-def anchor(problem: PlacementProblem) -> tuple[Placement | None, dict[str, Any]]:
-    """Return Mt-KaHyPar's plan, or why there is none."""
-    begun = time.process_time()
+def kahypar_plan(problem: PlacementProblem) -> tuple[Placement | None, dict[str, Any]]:
+    """Return Mt-KaHyPar's plan, or the reason why it is missing."""
+    started = time.process_time()
     try:
         search = kahypar(problem, SEED, threads=2)
     except SolverMissing as missing:
         return None, {"missing": str(missing)}
     placement = Placement(workers_of_queries(search))
-    return placement, row(problem, placement, time.process_time() - begun, online=False)
+    return placement, row(problem, placement, time.process_time() - started, online=False)
 
 
 def quality(scale: float) -> list[dict[str, Any]]:
@@ -103,28 +103,28 @@ def quality(scale: float) -> list[dict[str, Any]]:
         for name in ALGORITHMS:
             if name == "repair" or (name == "single-source" and width > 1):
                 continue
-            table[name] = measured(problem, name)[1]
-            note(f"beta {beta} d {width}", name, table[name])
+            table[name] = measure(problem, name)[1]
+            print_progress(f"beta {beta} d {width}", name, table[name])
         if width > 1:
-            _, table["mt-kahypar"] = anchor(problem)
-            note(f"beta {beta} d {width} mt-kahypar", table["mt-kahypar"])
+            _, table["mt-kahypar"] = kahypar_plan(problem)
+            print_progress(f"beta {beta} d {width} mt-kahypar", table["mt-kahypar"])
         results.append({"beta": beta, "sources_per_query": width, "algorithms": table})
     return results
 
 
 def speed(scale: float) -> dict[str, Any]:
-    """Time three interleaved runs each, and keep the shortest."""
+    """Return the fastest of three interleaved runs of each rule."""
     count = int(1_000_000 * scale)
     problem = instance(count, max(2, int(1_000 * scale)), 2.0, 2)
     seconds: dict[str, float] = {}
     for _ in range(3):
         for name in ("onrand", "roundrobin", "leastcost", "herd"):
             online = ONLINE[name](problem, np.random.default_rng(SEED))
-            begun = time.perf_counter()
+            started = time.perf_counter()
             place_arrivals(online, problem)
-            taken = time.perf_counter() - begun
+            taken = time.perf_counter() - started
             seconds[name] = min(taken, seconds.get(name, np.inf))
-            note("speed", name, round(taken, 2))
+            print_progress("speed", name, round(taken, 2))
     return {
         name: {
             "queries_per_second": round(count / taken),
@@ -137,39 +137,39 @@ def speed(scale: float) -> dict[str, Any]:
 def repair(scale: float) -> dict[str, Any]:
     count = int(100_000 * scale)
     problem = instance(count, max(2, int(100 * scale)), 2.0, 2)
-    _, best = anchor(problem)
+    _, best = kahypar_plan(problem)
     if "missing" in best:
-        _, best = measured(problem, "partition")
+        _, best = measure(problem, "partition")
     goal = best["replication_factor"]
     results: dict[str, Any] = {"goal": goal}
     for start in ("leastcost", "herd", "drifted"):
-        current = drifted(problem) if start == "drifted" else measured(problem, start)[0]
+        current = drifted_placement(problem) if start == "drifted" else measure(problem, start)[0]
         running = PlacementProblem.of(problem.subscriptions, problem.fleet, current=current.workers)
         before = row(running, current, 0.0, online=True)["replication_factor"]
-        placement, after = measured(running, "repair", max_moves=count // 20)
-        way = (before - after["replication_factor"]) / (before - goal)
+        placement, after = measure(running, "repair", max_moves=count // 20)
+        share = (before - after["replication_factor"]) / (before - goal)
         most = most_saved(running, count // 20) / len(problem.subscriptions.rates)
         results[start] = {
             "before": before,
             **after,
             "moved": placement.moved,
-            "part_of_the_way": round(way, 3),
+            "part_of_the_way": round(share, 3),
             "no_repair_exceeds": round(most / (before - goal), 3),
         }
-        note("repair from", start, results[start])
+        print_progress("repair from", start, results[start])
     return results
 
 
-def drifted(problem: PlacementProblem) -> Placement:
-    """Plan nine tenths of the queries with partition; let herd place the rest as it arrives."""
+def drifted_placement(problem: PlacementProblem) -> Placement:
+    """Plan nine tenths of the queries with partition; herd places the rest on arrival."""
     known = int(0.9 * len(problem.subscriptions))
     early = PlacementProblem.of(
         problem.subscriptions.select_queries(np.arange(known)), problem.fleet
     )
     current = np.full(len(problem.subscriptions), -1, dtype=np.int32)
-    current[:known] = measured(early, "partition")[0].workers
+    current[:known] = measure(early, "partition")[0].workers
     running = PlacementProblem.of(problem.subscriptions, problem.fleet, current=current)
-    return measured(running, "herd")[0]
+    return measure(running, "herd")[0]
 
 
 def churn(scale: float) -> dict[str, Any]:
@@ -194,21 +194,21 @@ def churn(scale: float) -> dict[str, Any]:
                 "moves_per_arrival": round(history.moved_queries / count, 4),
                 "over_bound": history.placements_over_bound,
             }
-            note("churn", kind, results[kind])
+            print_progress("churn", kind, results[kind])
     return results
 
 
-QUESTIONS = {"quality": quality, "speed": speed, "repair": repair, "churn": churn}
+PARTS = {"quality": quality, "speed": speed, "repair": repair, "churn": churn}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the query planners.")
-    parser.add_argument("questions", nargs="*", choices=[*QUESTIONS, []], metavar="QUESTION")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the instances")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     warm_up()
-    chosen = asked.questions or list(QUESTIONS)
-    print(json.dumps({name: QUESTIONS[name](asked.scale) for name in chosen}, allow_nan=False))
+    chosen = arguments.parts or list(PARTS)
+    print(json.dumps({name: PARTS[name](arguments.scale) for name in chosen}, allow_nan=False))
 
 
 if __name__ == "__main__":

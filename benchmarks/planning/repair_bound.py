@@ -1,6 +1,6 @@
-"""How much traffic can any repair save with a number of moves? A linear program bounds it.
+"""An upper bound on the traffic that a repair with a number of moves saves: a linear program.
 
-It knows nothing of capacities, and of destinations only what follows from where sources flow now:
+It ignores capacities, and knows destinations only by where sources flow now:
 
 x_q   query q moves
 y_sw  source s leaves worker w: only if all its queries there move
@@ -9,8 +9,8 @@ n_s   new copies of s: one if a query moves whose worker was the only one with s
       after all, every source keeps a copy: sum_w y_sw - n_s <= copies_s - 1
 
 Every repair is a solution, so the optimum of (sum y - sum n) under sum x <= moves is a bound.
-Copies with more than WIDE queries are left out; as many are added as the moves could empty if they
-did nothing else. Rates are 1.
+Copies with more than WIDE queries are left out; the bound adds as many as the moves could empty if
+they did nothing else. Rates are 1.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ WIDE = 60
 
 
 class _Program:
-    """Rows, all of the form: coefficients times variables <= limit. Variables are numbered."""
+    """Rows of the form: coefficients times variables <= limit. Variables are numbered."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[Indices, Indices, float]] = []
@@ -56,12 +56,12 @@ class _Program:
             method="highs-ipm",
         )
         if solved.status != 0:
-            raise RuntimeError(f"the bound was not found: {solved.message}")
+            raise RuntimeError(f"the linear program was not solved: {solved.message}")
         return float(-solved.fun)
 
 
 def most_saved(problem: PlacementProblem, moves: int) -> float:
-    """Return how many copies of sources a repair with that many moves saves at most."""
+    """Return an upper bound on the copies of sources that a repair with these moves saves."""
     subscriptions, fleet = problem.subscriptions, len(problem.fleet)
     query, source = subscriptions.query_of_entry(), subscriptions.sources.astype(np.int64)
     copies, copy, held = np.unique(
@@ -100,7 +100,7 @@ def most_saved(problem: PlacementProblem, moves: int) -> float:
 def _without_a_common_worker(
     problem: PlacementProblem, copies: Indices, source: Indices, spread: Indices
 ) -> Bools:
-    """Tell which queries find each source elsewhere, but on no other worker all of them."""
+    """Return which queries have every source elsewhere, but not all on one other worker."""
     fleet = len(problem.fleet)
     on = np.zeros((len(spread), fleet), dtype=np.bool_)
     on[copies // fleet, copies % fleet] = True

@@ -1,14 +1,14 @@
-"""What live balancing costs and brings: `python -m benchmarks.runtime.measurement [measuring]`.
+"""The cost of measuring load: `python -m benchmarks.runtime.measurement [measuring]`.
 
-measuring   one stream with and without measuring, two batches with and two without in turns, so
-            that whatever else the machine does meets both alike: time of a batch, CPU of all
-            processes and of the workers' own work (the median ratio of neighbouring turns, and
-            where nine in ten such medians lie if the turns are drawn anew), CPU of the border
-            and of the history's thread; and how far the load that rows explain is from the CPU
-            that each worker measured, in single batches and over all of them (lasting)
+measuring   one stream, alternately two batches with and two without measuring, so that other load
+            of the machine affects both alike. Reports the time of a batch, the CPU of all processes
+            and of the workers (median ratio of neighbouring turns, and the 90 % bootstrap interval
+            of that median), the CPU of the commit step and of the history thread; and the
+            difference between the load that the cost model explains and the CPU that each worker
+            measured, per batch and over all batches (lasting)
 
-Without it no key is counted, and at a border nothing is observed, judged or written to the history.
-What is left is what workers report anyway: rows, seconds and bytes of each query, a few numbers.
+Without measuring, no keys are counted, and a commit does not observe, judge or record. Workers
+still report rows, seconds and bytes of each query.
 """
 
 import time
@@ -22,12 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from benchmarks.harness import Rows, main, tell
+from benchmarks.harness import Rows, print_row, run_parts
 from benchmarks.process_stats import cpu_seconds
-from benchmarks.runtime.sides import session, write
-from benchmarks.workloads import BEGIN, COUNT, JOIN, SECOND, folder, trades, zipf
+from benchmarks.runtime.sides import session, stream_files
+from benchmarks.workloads import BEGIN, COUNT, JOIN, SECOND, temporary_folder, trades
 from evenflow import Balancing, Flow
-from evenflow.model import Plan, Snapshot
+from evenflow.datasets.zipf import draw_zipf
+from evenflow.model import BalanceMetrics, Decision, Reason, Snapshot, Trigger
+from evenflow.research.live_runner import write_batches
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.worker.spark_tasks import batch_id
@@ -36,68 +38,72 @@ from evenflow.storage.history import HistoryWriter
 from evenflow.storage.history.writer import BATCHES_PER_GROUP
 
 WORKERS = 8
-# Batches of a turn; turns that warm up, and turns that count.
-TURN, COLD, WARM, RUNS = 2, 16, 80, 2
+TURN_BATCHES = 2
+WARM_UP_TURNS, MEASURED_TURNS = 16, 80
+RUNS = 2
+NO_METRICS = BalanceMetrics(1.0, 0.0, 0.0)
 
 
 def is_measured(batch: int) -> bool:
-    """Tell whether a batch is of a turn with measuring."""
-    return batch // TURN % 2 == 1
+    """Return whether a batch belongs to a turn with measuring."""
+    return batch // TURN_BATCHES % 2 == 1
 
 
-class MeasuringInTurns:
-    """Stands in for `Measuring` on the workers."""
+class AlternatingMeasureOptions:
+    """Replaces `MeasureOptions` on the workers."""
 
-    emulated_cost = 0.0
+    emulated_seconds_per_row = 0.0
 
     @property
-    def keys(self) -> bool:
-        """Whether keys are counted in the batch at hand."""
+    def per_key(self) -> bool:
+        """Whether keys are counted in the current batch."""
         return is_measured(batch_id())
 
 
-class InTurns(Balancer):
-    """Observes, judges and writes down in every other turn; notes the CPU seconds of it all.
+class AlternatingBalancer(Balancer):
+    """Observes, judges and records in every other turn, and measures its CPU seconds.
 
-    border  seconds at the border of each measured batch
-    filed   seconds of the history's thread, for all of them together
-    ended   at the end of each border: the time, and the seconds of all processes up to then
+    commit_seconds   of each measured batch
+    history_seconds  of the history thread, for all batches together
+    ended            batch -> time of its commit, and CPU seconds of all processes by then
     """
 
     def __init__(self) -> None:
-        super().__init__(Balancing.off())  # nothing is moved, so that both sides do the same work
-        self.border: dict[int, float] = {}
-        self.filed = 0.0
+        super().__init__(Balancing.off())  # without moves both turns do the same work
+        self.commit_seconds: dict[int, float] = {}
+        self.history_seconds = 0.0
+        self._started = 0.0
         self.ended: dict[int, tuple[float, float]] = {}
 
     def open(self, store: FileStore, head: int) -> None:
-        """Keep a history whose thread is timed, with as many measured batches in a file as ever."""
+        """Time the history thread; its files hold the usual number of measured batches."""
         super().open(store, head)
         self._history = HistoryWriter(
             store, block=4 * BATCHES_PER_GROUP, group=2 * BATCHES_PER_GROUP
         )
-        file = self._history._compact
+        compact = self._history._compact
 
         def timed(batches: Any, now: int) -> None:
             began = time.thread_time()
-            file(batches, now)
-            self.filed += time.thread_time() - began
+            compact(batches, now)
+            self.history_seconds += time.thread_time() - began
 
         self._history._compact = timed  # type: ignore[method-assign]
 
-    def __call__(self, batch: CompletedBatch) -> Plan | None:
-        if not is_measured(batch.number):
-            return None
-        began = time.thread_time()
-        plan = super().__call__(batch)
-        self.border[batch.number] = time.thread_time() - began
-        return plan
-
-    def record(self, batch: CompletedBatch, plan: Plan | None, refused: tuple[str, ...]) -> None:
+    def observe(self, batch: CompletedBatch) -> None:
         if is_measured(batch.number):
-            began = time.thread_time()
-            super().record(batch, plan, refused)
-            self.border[batch.number] += time.thread_time() - began
+            self._started = time.thread_time()
+            super().observe(batch)
+
+    def propose(self, batch: CompletedBatch) -> Decision:
+        if is_measured(batch.number):
+            return super().propose(batch)
+        return Decision(batch.number, batch.at, Trigger.NONE, Reason.OFF, "", NO_METRICS)
+
+    def record(self, decision: Decision, batch: CompletedBatch) -> None:
+        if is_measured(batch.number):
+            super().record(decision, batch)
+            self.commit_seconds[batch.number] = time.thread_time() - self._started
         self.ended[batch.number] = time.perf_counter(), cpu_seconds()
 
 
@@ -111,50 +117,48 @@ def measuring() -> Rows:
         ("count", COUNT, 10_000, 500_000, 10 * SECOND),
         ("count", COUNT, 100_000, 500_000, 10 * SECOND),
     ):
-        with folder() as where:
-            write(where / "in", _stream(keys, count, span))
-            runs = [_run(spark, where / str(at), where / "in", sql) for at in range(RUNS)]
-        row = {"query": name, "keys": keys, "rows_per_batch": count, **_compared(runs)}
-        tell(row)
+        with temporary_folder() as folder:
+            write_batches(folder / "in", _stream(keys, count, span))
+            runs = [_run(spark, folder / str(at), folder / "in", sql) for at in range(RUNS)]
+        row = {"query": name, "keys": keys, "rows_per_batch": count, **_compare_turns(runs)}
+        print_row(row)
         rows.append(row)
     spark.stop()
     return rows
 
 
 def _stream(keys: int, count: int, span: int) -> Iterator[pa.Table]:
-    """Give the rows of all batches; after a dozen the same come again, later."""
+    """Yield all batches: a dozen are drawn, then repeated with later times."""
     rng = np.random.default_rng(1)
-    drawn = [trades(rng, BEGIN, span, zipf(rng, 0.85, keys, count)) for _ in range(12)]
-    for at in range(TURN * (COLD + WARM)):
+    drawn = [trades(rng, BEGIN, span, draw_zipf(rng, 0.85, keys, count)) for _ in range(12)]
+    for at in range(TURN_BATCHES * (WARM_UP_TURNS + MEASURED_TURNS)):
         rows = drawn[at % len(drawn)]
         times = pc.add(rows["ts"], pa.scalar(at * span, pa.duration("us")))
         yield rows.set_column(0, "ts", times)
 
 
-def _run(spark: SparkSession, where: Path, source: Path, sql: str) -> dict[str, Any]:
-    schema = spark.read.parquet(str(source)).schema
-    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-    flow = Flow(spark, workers=WORKERS, checkpoint=str(where))
-    flow.source("trades", frame, time="ts", watermark="0 seconds")
+def _run(spark: SparkSession, checkpoint: Path, source: Path, sql: str) -> dict[str, Any]:
+    flow = Flow(spark, workers=WORKERS, checkpoint=str(checkpoint))
+    flow.source("trades", stream_files(spark, source), time="ts", watermark="0 seconds")
     flow.query("q", sql, key="symbol")
-    balancer = InTurns()
+    balancer = AlternatingBalancer()
     with (
         patch("evenflow.spark.flow.Balancer", lambda *_: balancer),
-        patch("evenflow.spark.flow.MeasureOptions", lambda *_: MeasuringInTurns()),
+        patch("evenflow.spark.flow.MeasureOptions", lambda *_: AlternatingMeasureOptions()),
     ):
         run = flow.start(available_now=True)
     run.await_termination()
     if run.quarantined:
         raise RuntimeError(f"a query failed: {run.quarantined}")
-    warm = range(COLD * TURN, (COLD + WARM) * TURN)
+    warm = range(WARM_UP_TURNS * TURN_BATCHES, (WARM_UP_TURNS + MEASURED_TURNS) * TURN_BATCHES)
     batches = [batch for batch in run.batches if batch.number in warm]
     seen = [s for s in run.snapshots if s.batch in warm]
     ended = np.array([balancer.ended[at] for at in range(warm.start - 1, warm.stop)])
     worked = [sum(report.cpu_seconds for report in batch.reports) for batch in batches]
     return {
         "spent_ms": 1000 * np.column_stack([np.diff(ended, axis=0), worked]),
-        "border_cpu_ms": [1000 * balancer.border[s.batch] for s in seen],
-        "filed_cpu_ms": 1000 * balancer.filed / len(balancer.border),
+        "border_cpu_ms": [1000 * balancer.commit_seconds[s.batch] for s in seen],
+        "filed_cpu_ms": 1000 * balancer.history_seconds / len(balancer.commit_seconds),
         "errors": [error for snapshot in seen for error in _errors([snapshot])],
         "lasting_errors": _errors(seen),
         "report_kb": max(sum(map(len, r.encode())) for b in batches for r in b.reports) / 1000,
@@ -162,18 +166,18 @@ def _run(spark: SparkSession, where: Path, source: Path, sql: str) -> dict[str, 
 
 
 def _errors(snapshots: list[Snapshot]) -> list[float]:
-    """How far what rows explain is from what each worker measured, over some batches."""
+    """Return the relative errors of the cost model on each worker over some batches."""
     load = np.sum([s.queries["q"].load for s in snapshots], axis=0)
     measured = np.sum([s.queries["q"].cpu_seconds for s in snapshots], axis=0)
     errors: list[float] = np.abs(load[measured > 0] / measured[measured > 0] - 1).tolist()
     return errors
 
 
-def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put turns without and with measuring beside each other, neighbours in pairs."""
-    what = ("batch_ms", "cpu_ms", "worker_cpu_ms")
+def _compare_turns(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare neighbouring turns without and with measuring."""
+    measures = ("batch_ms", "cpu_ms", "worker_cpu_ms")
     spent = np.concatenate([run["spent_ms"] for run in runs])
-    off, on = spent.reshape(-1, 2, TURN, len(what)).mean(axis=2).swapaxes(0, 1)
+    off, on = spent.reshape(-1, 2, TURN_BATCHES, len(measures)).mean(axis=2).swapaxes(0, 1)
     pairs = on / off
     drawn = np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))
     spread = np.quantile(np.median(pairs[drawn], axis=1), [0.05, 0.95], axis=0)
@@ -182,15 +186,15 @@ def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
     errors, lasting = (
         [error for run in runs for error in run[kind]] for kind in ("errors", "lasting_errors")
     )
-    found: dict[str, Any] = {}
-    for at, name in enumerate(what):
-        found[name] = float(np.median(off[:, at]))
-        found[f"{name}_ratio"] = float(np.median(pairs[:, at]))
-        found[f"{name}_ratio_spread"] = spread[:, at].round(4).tolist()
-    added_ms = (found["worker_cpu_ms_ratio"] - 1) * found["worker_cpu_ms"] + border_ms + filed_ms
-    return found | {
-        # Less disturbed than the ratio of all CPU: what measuring adds, over what a batch takes.
-        "added_share": added_ms / found["cpu_ms"],
+    row: dict[str, Any] = {}
+    for at, name in enumerate(measures):
+        row[name] = float(np.median(off[:, at]))
+        row[f"{name}_ratio"] = float(np.median(pairs[:, at]))
+        row[f"{name}_ratio_spread"] = spread[:, at].round(4).tolist()
+    added_ms = (row["worker_cpu_ms_ratio"] - 1) * row["worker_cpu_ms"] + border_ms + filed_ms
+    return row | {
+        # CPU that measuring adds over the CPU of a batch: less noisy than the ratio of all CPU.
+        "added_share": added_ms / row["cpu_ms"],
         "border_cpu_ms": border_ms,
         "filed_cpu_ms": filed_ms,
         "load_error_median": float(np.median(errors)),
@@ -201,4 +205,4 @@ def _compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main({"measuring": measuring})
+    run_parts({"measuring": measuring})

@@ -1,18 +1,16 @@
-"""Both sides of a row of `benchmarks.runtime`: a native Spark query and a flow, measured alike.
+"""The sides of a row of `benchmarks.runtime`: a native Spark query and a flow, measured alike.
 
-Each side runs in a process of its own, so that neither warms or fills the other's JVM.
+Each side runs in its own process, so that neither warms or fills the JVM of the other.
 """
 
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -45,41 +43,38 @@ def session(memory: str = "4g", master: str = "local[2,4]") -> SparkSession:
     return builder.getOrCreate()
 
 
-def write(folder: Path, batches: Iterable[pa.Table]) -> None:
-    """Write one file a batch; Spark reads them in the order of their times."""
-    folder.mkdir(parents=True)
-    for at, rows in enumerate(batches):
-        path = folder / f"{at:05d}.parquet"
-        pq.write_table(rows, path)
-        os.utime(path, (1e9 + at * 10, 1e9 + at * 10))
+def stream_files(spark: SparkSession, path: Path, files: int = 1) -> DataFrame:
+    """Read a folder of Parquet files as a stream, `files` per batch."""
+    schema = spark.read.parquet(str(path)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(path))
 
 
-class Watch(StreamingQueryListener):
-    """Keeps every batch's progress, and the CPU time that all processes have used by then."""
+class ProgressLog(StreamingQueryListener):
+    """Keeps the progress of every batch, and the CPU time of all processes at its end."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[Any, float]] = []
+        self.batches: list[tuple[Any, float]] = []
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing to note."""
+        """Ignored."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Note a batch."""
+        """Keep the progress of a batch with rows."""
         if event.progress.numInputRows > 0:
-            self.seen.append((event.progress, cpu_seconds()))
+            self.batches.append((event.progress, cpu_seconds()))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to note."""
+        """Ignored."""
 
     def summary(self, skip: int, inputs: int) -> dict[str, Any]:
-        """Give the median of the full batches after the first few.
+        """Return medians of the full batches after the first `skip`.
 
         A source that is read `inputs` times counts once.
         """
-        most = max(p.numInputRows for p, _ in self.seen[skip:])
-        full = [p for p, _ in self.seen[skip:] if p.numInputRows >= 0.99 * most]
+        most = max(p.numInputRows for p, _ in self.batches[skip:])
+        full = [p for p, _ in self.batches[skip:] if p.numInputRows >= 0.99 * most]
         milliseconds = statistics.median(p.durationMs["triggerExecution"] for p in full)
-        later = [cpu for _, cpu in self.seen[skip:]]
+        later = [cpu for _, cpu in self.batches[skip:]]
         spent = (later[-1] - later[0]) / max(1, len(later) - 1)
         return {
             "rows_per_batch": most // inputs,
@@ -92,23 +87,20 @@ class Watch(StreamingQueryListener):
 
 @dataclass
 class Side:
-    """One side of a row: `native`, `kept` or `evenflow`; what belongs to the others is not run.
+    """One side of a row: `native`, `kept` or `evenflow`; calls for other sides do nothing.
 
-    `native` throws its results away, `kept` writes them as Parquet: Evenflow always keeps its own.
+    `native` discards its results, `kept` writes them as Parquet, as Evenflow always does.
     """
 
     spark: SparkSession
     folder: Path
     name: str
     scale: float
-    found: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
 
-    def reading(self, name: str, files: int = 1) -> DataFrame:
-        """Read a folder of files as a stream, some files a batch."""
-        path = str(self.folder / name)
-        schema = self.spark.read.parquet(path).schema
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
-        return reader.parquet(path)
+    def stream(self, name: str, files: int = 1) -> DataFrame:
+        """Read a folder of files as a stream, `files` per batch."""
+        return stream_files(self.spark, self.folder / name, files)
 
     def native(
         self,
@@ -121,7 +113,7 @@ class Side:
         """Run a plain Spark streaming query."""
         if self.name not in ("native", "kept"):
             return
-        watch = self._watch()
+        log = self._listen()
         query = (
             frame()
             .writeStream.format("noop" if self.name == "native" else "parquet")
@@ -132,7 +124,7 @@ class Side:
             .start()
         )
         query.awaitTermination()
-        self._note(watch, skip, inputs)
+        self._summarise(log, skip, inputs)
 
     def evenflow(
         self,
@@ -147,32 +139,32 @@ class Side:
         """Run a flow over sources (name -> time column), to its end."""
         if self.name != name:
             return
-        watch = self._watch()
+        log = self._listen()
         checkpoint = str(self.folder / "checkpoint")
         flow = Flow(self.spark, workers=WORKERS, checkpoint=checkpoint)
         for source, time in sources.items():
-            flow.source(source, self.reading(source, files), time=time, watermark="0 seconds")
+            flow.source(source, self.stream(source, files), time=time, watermark="0 seconds")
         declare(flow)
         run = flow.start(available_now=True)
         run.await_termination()
         if run.quarantined:
             raise RuntimeError(f"a query failed: {run.quarantined}")
-        self._note(watch, skip, 1)
+        self._summarise(log, skip, 1)
         self._reports(run, skip)
         if check is not None:
             check(run)
 
-    def _watch(self) -> Watch:
-        watch = Watch()
-        self.spark.streams.addListener(watch)
-        return watch
+    def _listen(self) -> ProgressLog:
+        log = ProgressLog()
+        self.spark.streams.addListener(log)
+        return log
 
-    def _note(self, watch: Watch, skip: int, inputs: int) -> None:
-        _drained(self.spark)
+    def _summarise(self, log: ProgressLog, skip: int, inputs: int) -> None:
+        _flush_listeners(self.spark)
         stages = self.spark.sparkContext._jsc.sc().statusStore()
-        self.found = watch.summary(skip, inputs)
-        written = shuffled_bytes(stages) / len(watch.seen)
-        self.found |= {"shuffled_kb_per_batch": round(written / 1024), **peak_mb()}
+        self.results = log.summary(skip, inputs)
+        written = shuffled_bytes(stages) / len(log.batches)
+        self.results |= {"shuffled_kb_per_batch": round(written / 1024), **peak_mb()}
 
     def _reports(self, run: Run, skip: int) -> None:
         batches = run.batches[skip:]
@@ -184,7 +176,7 @@ class Side:
             sum(s.state_bytes for r in batch.reports for s in r.query_stats.values())
             for batch in batches
         )
-        self.found |= {
+        self.results |= {
             "shipped_kb_per_batch": round(shipped / 1024),
             "worker_cpu_ms_per_batch": round(1000 * worked, 1),
             "rows_out": sum(stats.rows_out for stats in queries),
@@ -192,12 +184,12 @@ class Side:
         }
 
 
-def _drained(spark: SparkSession) -> None:
-    """Wait until Spark's listeners have heard everything."""
+def _flush_listeners(spark: SparkSession) -> None:
+    """Wait until Spark's listeners have received all events."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
 
 def shuffled_bytes(store: Any) -> int:
-    """Add up what all executors have written for shuffles."""
+    """Return the shuffle bytes that all executors have written."""
     executors = store.executorList(False)
     return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))

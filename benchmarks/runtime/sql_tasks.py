@@ -1,7 +1,7 @@
-"""How fast the SQL tasks are, and whether a batch costs what is new: `python -m benchmarks.runtime.sql_tasks`.
+"""Speed of SQL tasks without Spark: `python -m benchmarks.runtime.sql_tasks [part ...]`.
 
-No Spark: one task in this process, DuckDB at one thread. JSON out. Seconds are of CPU, so that a
-busy machine does not blur them; read ratios within one run.
+One task in this process, DuckDB with one thread. Prints JSON. Seconds are CPU seconds; compare
+ratios within one run.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenflow.datasets.zipf import draw_zipf
 from evenflow.sql import Catalog, Engine, Stream, compile_query, compile_template
 from evenflow.sql.tasks.task import Task
 
@@ -44,13 +45,10 @@ def trades(rng: np.random.Generator, times: np.ndarray, symbols: np.ndarray) -> 
     )
 
 
-def zipf(rng: np.random.Generator, skew: float, keys: int, count: int) -> np.ndarray:
-    weights = np.arange(1, keys + 1, dtype=float) ** -skew
-    return np.asarray(rng.choice(keys, count, p=weights / weights.sum()))
-
-
-def timed(task: Task, batches: list[tuple[pa.Table, int]], skip: int) -> tuple[list[float], int]:
-    """Return the seconds of each batch after the first few, and the rows they gave."""
+def step_batches(
+    task: Task, batches: list[tuple[pa.Table, int]], skip: int
+) -> tuple[list[float], int]:
+    """Return the seconds of each batch after the first `skip`, and the number of result rows."""
     seconds, rows = [], 0
     for at, (batch, watermark) in enumerate(batches):
         begin = time.process_time()
@@ -68,7 +66,7 @@ def self_join(engine: Engine, batches: int) -> dict[str, Any]:
 
 
 def self_join_narrow(engine: Engine, batches: int) -> dict[str, Any]:
-    """The same with a second equality, so that finding partners weighs more than giving them."""
+    """The same with a second equality: fewer results, so finding matches dominates."""
     return _self_join(engine, batches, "AND b.qty = a.qty ")
 
 
@@ -81,11 +79,11 @@ def _self_join(engine: Engine, batches: int, condition: str) -> dict[str, Any]:
         "AND b.ts BETWEEN a.ts - INTERVAL 20 SECONDS AND a.ts",
         CATALOG,
     )
-    given = []
+    inputs = []
     for at in range(batches):
         times = np.sort(rng.integers(at * 10 * SECOND, (at + 1) * 10 * SECOND, 20_000))
-        given.append((trades(rng, times, zipf(rng, 0.85, 10_000, 20_000)), at * 10 * SECOND))
-    seconds, rows = timed(program.open(engine), given, 4)
+        inputs.append((trades(rng, times, draw_zipf(rng, 0.85, 10_000, 20_000)), at * 10 * SECOND))
+    seconds, rows = step_batches(program.open(engine), inputs, 4)
     return report(seconds, 20_000, matches=rows // len(seconds))
 
 
@@ -98,12 +96,12 @@ def tumbling(engine: Engine, batches: int) -> dict[str, Any]:
         "GROUP BY window(ts, '10 seconds'), symbol",
         CATALOG,
     )
-    given = []
+    inputs = []
     for at in range(batches):
         times = np.sort(rng.integers(at * 10 * SECOND, (at + 1) * 10 * SECOND, 1_000_000))
         batch = trades(rng, times, rng.integers(0, 10_000, 1_000_000))
-        given.append((batch, at * 10 * SECOND))
-    seconds, rows = timed(program.open(engine), given, 1)
+        inputs.append((batch, at * 10 * SECOND))
+    seconds, rows = step_batches(program.open(engine), inputs, 1)
     return report(seconds, 1_000_000, answers=rows // len(seconds))
 
 
@@ -134,15 +132,15 @@ def subscriptions(engine: Engine, batches: int) -> dict[str, Any]:
         times = np.sort(rng.integers(at * SECOND, (at + 1) * SECOND, 100_000))
         batch = trades(rng, times, rng.integers(0, 10_000, 100_000))
         begin = time.process_time()
-        given = sum(len(task.step({"trades": batch}, 0).rows) for task in tasks)
+        matched = sum(len(task.step({"trades": batch}, 0).rows) for task in tasks)
         if at:
             seconds.append(time.process_time() - begin)
-            rows += given
+            rows += matched
     return report(seconds, 100_000, matches=rows // len(seconds))
 
 
 def buffered(engine: Engine, batches: int) -> dict[str, Any]:
-    """Ten times the kept rows, the same new rows and matches: what a batch costs then."""
+    """Ten times the buffered rows, the same new rows and matches: the cost of a batch."""
     sql = (
         "SELECT a.ts, b.ts AS other, a.symbol FROM trades a JOIN trades b ON a.symbol = b.symbol "
         "AND b.ts BETWEEN a.ts - INTERVAL {bound} SECONDS AND a.ts"
@@ -155,23 +153,25 @@ def buffered(engine: Engine, batches: int) -> dict[str, Any]:
     seconds: dict[int, list[float]] = {bound: [] for bound in tasks}
     for at in range(1_000 // 10 + batches):
         times = np.sort(rng.integers(at * 10 * SECOND, (at + 1) * 10 * SECOND, 10_000))
-        symbols = np.arange(10_000) + at * 10_000  # a key occurs in its own batch only
+        symbols = np.arange(10_000) + at * 10_000  # a key occurs in one batch only
         symbols[:5_000] = symbols[5_000:]
-        batch = _numbered(rng, times, symbols)
-        for bound, task in tasks.items():  # in turn, so that both see the same machine
+        batch = _with_numbered_symbols(rng, times, symbols)
+        for bound, task in tasks.items():  # alternately, so that other load affects both
             begin = time.process_time()
             task.step({"trades": batch}, at * 10 * SECOND)
             task.save()
             seconds[bound].append(time.process_time() - begin)
-    found = {}
+    results: dict[str, Any] = {}
     for name, bound in (("less", 100), ("more", 1_000)):
-        kept = sum(len(store) for store in tasks[bound].stores().values())
-        found[name] = report(seconds[bound][-batches:], 10_000, kept_rows=kept)
-    ratio = found["more"]["mean_seconds"] / found["less"]["mean_seconds"]
-    return {**found, "ratio": round(ratio, 2), "goal": "at most 1.3"}
+        buffered_rows = sum(len(store) for store in tasks[bound].stores().values())
+        results[name] = report(seconds[bound][-batches:], 10_000, kept_rows=buffered_rows)
+    ratio = results["more"]["mean_seconds"] / results["less"]["mean_seconds"]
+    return {**results, "ratio": round(ratio, 2), "goal": "at most 1.3"}
 
 
-def _numbered(rng: np.random.Generator, times: np.ndarray, symbols: np.ndarray) -> pa.Table:
+def _with_numbered_symbols(
+    rng: np.random.Generator, times: np.ndarray, symbols: np.ndarray
+) -> pa.Table:
     table = trades(rng, times, np.zeros(len(times), dtype=np.int64))
     return table.set_column(1, "symbol", pa.array(symbols).cast(pa.string()))
 
@@ -186,7 +186,7 @@ def report(seconds: list[float], rows: int, **more: int) -> dict[str, Any]:
     }
 
 
-WORK: dict[str, tuple[Callable[[Engine, int], dict[str, Any]], int]] = {
+PARTS: dict[str, tuple[Callable[[Engine, int], dict[str, Any]], int]] = {
     "self_join": (self_join, 16),
     "self_join_narrow": (self_join_narrow, 16),
     "tumbling": (tumbling, 5),
@@ -197,12 +197,12 @@ WORK: dict[str, tuple[Callable[[Engine, int], dict[str, Any]], int]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("work", nargs="*", default=list(WORK), help=f"of {', '.join(WORK)}")
+    parser.add_argument("work", nargs="*", default=list(PARTS), help=f"of {', '.join(PARTS)}")
     chosen = parser.parse_args().work
     engine = Engine(memory_limit="1GB")
     results = {}
     for name in chosen:
-        function, batches = WORK[name]
+        function, batches = PARTS[name]
         results[name] = {"what": function.__doc__, **function(engine, batches)}
     json.dump(results, sys.stdout, indent=2)
     print()

@@ -1,23 +1,25 @@
 """Evenflow: load distribution for stream processing on Apache Spark."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evenflow.planning.controller import Balancing
-    from evenflow.spark import Flow, Run
+    from evenflow.spark.flow import Flow
+    from evenflow.spark.run import Run
 
 __version__ = "0.2.0"
 __all__ = ["Balancing", "Flow", "Run", "__version__"]
 
+_MODULES = {
+    "Balancing": "evenflow.planning.controller",
+    "Flow": "evenflow.spark.flow",
+    "Run": "evenflow.spark.run",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import Spark only when it is asked for."""
-    if name == "Balancing":
-        from evenflow.planning.controller import Balancing
-
-        return Balancing
-    if name in {"Flow", "Run"}:
-        from evenflow import spark
-
-        return getattr(spark, name)
-    raise AttributeError(f"module 'evenflow' has no attribute {name!r}")
+    """Import Spark and the planners on first use only."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'evenflow' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,14 +1,14 @@
-"""Errors that are the caller's to mend."""
+"""Errors that the caller can fix."""
 
 import math
 
 
 class InputError(ValueError):
-    """What was given cannot be used; the message says what was found and what to do."""
+    """The input cannot be used; the message says what was given, what was expected, what to do."""
 
 
 class SetupError(RuntimeError):
-    """What is needed around us is missing or refuses: Java, a master, a port, a disk."""
+    """Something the program needs is missing or fails: Java, a Spark master, a port, a disk."""
 
 
 def require_non_negative(name: str, value: float) -> None:

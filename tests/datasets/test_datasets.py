@@ -1,4 +1,4 @@
-"""Bundled data: bounded, typed as promised, the same every time."""
+"""Bundled datasets are bounded, match their schemas and are the same every time."""
 
 from pathlib import Path
 
@@ -7,15 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from evenflow.datasets import Dataset
 from evenflow.datasets.flights import Flights
 from evenflow.datasets.market import Market
 from evenflow.datasets.tpch import Tpch
 from evenflow.datasets.words import Words
 from evenflow.errors import InputError
-from evenflow.spec.datasets import DATASET_MODELS, BundledDataset
-from evenflow.spec.replay import ensure_dataset_files
+from evenflow.spec.datasets import DATASET_MODELS, ensure_dataset_files
 
-DATA: list[BundledDataset] = [
+DATA: list[Dataset] = [
     Market(batches=3, rows=200, limits=5),
     Flights(batches=3, alerts=5),
     Words(batches=3, rows=50),
@@ -24,7 +24,7 @@ DATA: list[BundledDataset] = [
 
 
 @pytest.mark.parametrize("data", DATA, ids=["market", "flights", "words", "tpch"])
-def test_a_dataset_keeps_its_word(data: BundledDataset) -> None:
+def test_a_dataset_matches_its_schemas_and_repeats(data: Dataset) -> None:
     for stream, schema in data.streams.items():
         batches = list(data.stream_batches(stream))
         assert len(batches) == 3
@@ -69,7 +69,7 @@ def test_flights_are_those_of_the_year() -> None:
     "wrong", [lambda: Market(rows=0), lambda: Flights(hours=0), lambda: Words(rate=0),
               lambda: Market(seconds=0.0), lambda: Words().table_rows("any")]
 )  # fmt: skip
-def test_nonsense_is_refused(wrong: object) -> None:
+def test_bad_settings_are_refused(wrong: object) -> None:
     assert callable(wrong)
     with pytest.raises(InputError):
         wrong()

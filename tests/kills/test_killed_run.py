@@ -1,4 +1,4 @@
-"""Real kills: of the driver with its JVM, of a Python worker, of an executor. No row changes."""
+"""Kills the driver with its JVM, a Python worker and an executor: no result row changes."""
 
 import random
 import signal
@@ -6,42 +6,50 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.spark.driver.test_crash_points import POINTS
-from tests.support.kill_driver import LOCAL, begin, check, end, kill_at_random, lay, start
+from tests.support.crash_points import POINTS
+from tests.support.kill_driver import (
+    LOCAL,
+    check_rows,
+    kill_at_random,
+    run_program,
+    start_program,
+    wait_program,
+    write_rows,
+)
 from tests.support.spark_harness import write_batches, zipf_batches
 
-# A move is decided and committed; in the batch after that, state is handed over.
-DECIDING, HANDING_OVER = ("plan", "ledger"), ("collected", "results", "pulse")
+# The steps of the batch that decides a move, and of the next one, which transfers state.
+DECIDE_STEPS, TRANSFER_STEPS = ("plan", "ledger"), ("collected", "results", "pulse")
 
 
 @pytest.mark.slow
 def test_the_driver_killed_again_and_again(tmp_path: Path) -> None:
-    lay(tmp_path)
-    steps = [f"driver.{step}" for step in (*DECIDING, *HANDING_OVER)]
+    write_rows(tmp_path)
+    steps = [f"driver.{step}" for step in (*DECIDE_STEPS, *TRANSFER_STEPS)]
     assert {*steps, "worker.before_write", "worker.after_write"} == set(POINTS)
-    for point in ("run.widened", "driver.asked", *steps):
-        assert start(tmp_path, f"{point}:1") == -signal.SIGKILL, f"{point} was not reached"
-    assert start(tmp_path, "worker.after_write:2") == 0
+    for point in ("run.widened", "committer.asked", *steps):
+        assert run_program(tmp_path, f"{point}:1") == -signal.SIGKILL, f"{point} was not reached"
+    assert run_program(tmp_path, "worker.after_write:2") == 0
     assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"
-    check(tmp_path, "asked")
+    check_rows(tmp_path, "asked")
 
 
 @pytest.mark.slow
 def test_separate_executors_and_one_of_them_killed(tmp_path: Path) -> None:
-    lay(tmp_path)
-    assert start(tmp_path, "worker.before_write:2:executor", "local-cluster[2,1,1024]") == 0
+    write_rows(tmp_path)
+    assert run_program(tmp_path, "worker.before_write:2:executor", "local-cluster[2,1,1024]") == 0
     assert (tmp_path / "mark-worker.before_write").exists(), "no executor was killed"
     assert "ExecutorLostFailure" in (tmp_path / "log").read_text() or (
         "Lost executor" in (tmp_path / "log").read_text()
     )
-    check(tmp_path)
+    check_rows(tmp_path)
 
 
 @pytest.mark.slow
 def test_killed_at_random_while_the_controller_moves_hot_keys(tmp_path: Path) -> None:
     write_batches(tmp_path / "trades", zipf_batches(16, 900, 300, 0.9, shift=4))
-    again = partial(begin, tmp_path, LOCAL, "decided")
+    start = partial(start_program, tmp_path, LOCAL, "decided")
     chance = random.Random(3)  # noqa: S311
-    killed = list(kill_at_random(again, tmp_path, 4, chance, moving=True))
-    assert end(again()) == 0
-    assert check(tmp_path)["decided"].count("keys") >= 3, f"killed in {killed}"
+    killed = list(kill_at_random(start, tmp_path, 4, chance, moving=True))
+    assert wait_program(start()) == 0
+    assert check_rows(tmp_path)["decided"].count("keys") >= 3, f"killed in {killed}"

@@ -1,4 +1,4 @@
-"""A sweep that is killed loses nothing it had finished."""
+"""A killed sweep keeps its finished points."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiments.registry import EXPERIMENTS
 from evenflow.research.sweep_folder import SweepFolder
 
 FIGURE = EXPERIMENTS["borealis-fig1"]
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_sweep_resumes(tmp_path: Path) -> None:
     out, total = tmp_path / "out", len(FIGURE.points("small"))
     command = [str(Path(sys.executable).with_name("evenflow")), "reproduce", FIGURE.id,
                "--out", str(out), "--master", "local[2]", "--json"]  # fmt: skip
@@ -29,16 +29,16 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert not (out / "report.md").exists()
-    before = SweepFolder(out).finished_points(FIGURE.id)
+    before = SweepFolder(out, [FIGURE]).finished_points(FIGURE.id)
     assert 3 <= len(before) < total
 
     again = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
-    told = json.loads(again.stdout)
-    assert told["points_run"] == total - len(before)
-    after = SweepFolder(out).finished_points(FIGURE.id)
+    printed = json.loads(again.stdout)
+    assert printed["points_run"] == total - len(before)
+    after = SweepFolder(out, [FIGURE]).finished_points(FIGURE.id)
     assert len(after) == total
-    assert all(after[name] == outcome for name, outcome in before.items())
+    assert all(after[name] == result for name, result in before.items())
     rows = pq.read_table(out / f"{FIGURE.id}.parquet")
     assert len(rows) == total
     for suffix in ("png", "svg"):

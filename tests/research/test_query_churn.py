@@ -20,7 +20,7 @@ CHURN = Churn(mean_lifetime_steps=800.0, fleet_change_steps=150)
 
 
 @pytest.mark.parametrize("name", ONLINE)
-def test_books_stay_true_under_churn(name: str) -> None:
+def test_placement_state_stays_consistent_under_churn(name: str) -> None:
     history = simulate_churn(ONLINE[name], QUERIES, Fleet.of(10), CHURN, seed=1)
     assert history.final_state is not None
     state = history.final_state.state
@@ -41,7 +41,7 @@ def test_one_seed_replays_a_run() -> None:
     assert str(first) == str(again) != str(other)
 
 
-def test_the_history_says_what_happened() -> None:
+def test_the_trace_names_every_event() -> None:
     history = simulate_churn(ONLINE["leastcost"], QUERIES, Fleet.of(10), CHURN, seed=1)
     assert history.lines[0].startswith("seed 1: 4000 queries")
     assert any("lost" in line and "placed again" in line for line in history.lines)
@@ -66,14 +66,14 @@ def test_herd_beats_leastcost_under_churn_and_moves_help() -> None:
 
 
 @pytest.mark.parametrize("lives", ["exponential", "pareto"])
-def test_lives_have_the_mean_asked_for(lives: str) -> None:
+def test_lifetimes_have_the_configured_mean(lives: str) -> None:
     churn = Churn(1000.0, lives)  # type: ignore[arg-type]
     drawn = draw_lifetimes(400_000, churn, np.random.default_rng(1))
     assert drawn.mean() == pytest.approx(1000.0, rel=0.05)
 
 
-def test_churn_that_makes_no_sense() -> None:
-    with pytest.raises(InputError, match="mean life"):
+def test_churn_needs_a_positive_lifetime() -> None:
+    with pytest.raises(InputError, match="mean_lifetime_steps"):
         Churn(0.0)
 
 
@@ -88,7 +88,9 @@ def test_arrivals_follow_the_day() -> None:
     assert (departs > arrived).all()
 
 
-@pytest.mark.parametrize("rhythm", [{"swing": 0.5}, {"day": 10, "swing": 1.5}, {"day": -1}])
-def test_a_rhythm_that_cannot_be_is_refused(rhythm: dict[str, float]) -> None:
-    with pytest.raises(InputError, match="a rhythm needs a day of some steps and a swing of 0"):
+@pytest.mark.parametrize(
+    "rhythm", [{"daily_swing": 0.5}, {"day_steps": 10, "daily_swing": 1.5}, {"day_steps": -1}]
+)
+def test_an_impossible_rhythm_is_refused(rhythm: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="daily_swing must be between 0 and 1"):
         Churn(100.0, **rhythm)  # type: ignore[arg-type]

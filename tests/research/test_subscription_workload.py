@@ -36,5 +36,5 @@ def test_rates_follow_popularity_as_asked() -> None:
 
 
 def test_what_cannot_be_drawn() -> None:
-    with pytest.raises(InputError, match="positive"):
+    with pytest.raises(InputError, match="must be 1 or more, beta above 0"):
         random_subscriptions(0, 2.0, 2, np.random.default_rng(1))

@@ -1,6 +1,5 @@
 """The public API on Spark: refusals, live changes, restarts, routing as the planners do."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.support.operators import Counter, Total
+from tests.support.poll import until
 from tests.support.spark_harness import Play, rows_of, shifted, trades, write_batches
 
 import evenflow
@@ -61,7 +61,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
         ),
         "unit 'moon'",
     ),
-    ("taken", lambda f, s: f.query("trades", DEAR), "'trades' is taken"),
+    ("taken", lambda f, s: f.query("trades", DEAR), "'trades' is already used"),
     ("bad name", lambda f, s: f.query("a b", DEAR), "cannot name"),
     ("unknown stream", lambda f, s: f.query("q", "SELECT * FROM nothing"), "nothing"),
     ("loop", lambda f, s: f.query("q", "SELECT ts FROM q", publish=True), "q"),
@@ -77,13 +77,13 @@ REFUSED: list[tuple[str, Declare, str]] = [
     ),
     ("wrong key", lambda f, s: f.query("q", DEAR, key="nothing"), "nothing"),
     ("empty key", lambda f, s: f.query("q", DEAR, key=[]), "at least one column"),
-    ("no worker", lambda f, s: f.query("q", DEAR, worker=7), "worker 7"),
+    ("no worker", lambda f, s: f.query("q", DEAR, worker=7), "worker=7"),
     (
         "keyed and pinned",
         lambda f, s: f.query("q", DEAR, key="symbol", worker=0),
-        "leave worker out",
+        "remove `worker`",
     ),
-    ("no template", lambda f, s: f.subscribe("nothing", []), "no template 'nothing'"),
+    ("not a template", lambda f, s: f.subscribe("nothing", []), "no template 'nothing'"),
     ("trigger", lambda f, s: f.start("often"), "no duration"),
 ]
 
@@ -109,16 +109,20 @@ def test_subscriptions_are_checked(play: Play) -> None:
     ):
         with pytest.raises(InputError, match=said):
             flow.subscribe("limit", rows)
-    with pytest.raises(InputError, match="no template"):
+    with pytest.raises(InputError, match="not a template"):
         flow.subscribe("dear", [])
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ({"format": 1, "workers": 8, "engine": "e"}, "made with 8 workers, not 4.*workers=8"),
-        ({"format": 1, "workers": 4, "engine": "old"}, "made with engine old, this is e"),
-        ({"format": 0, "workers": 4, "engine": "e"}, "made with format 0"),
+        ({"format": 1, "workers": 8, "engine": "e"}, "has 8 workers, not 4.*workers=8"),
+        ({"format": 1, "workers": 4, "engine": "old"}, "written with old, and this is e"),
+        ({"format": 0, "workers": 4, "engine": "e"}, "has format 0"),
+        (
+            {"format": 2, "workers": 4, "engine": "e"},
+            r"pip install 'evenflow==0\.1\.\*'\) and run it to the end",
+        ),
     ],
 )
 def test_a_checkpoint_of_another_set_up_is_refused(found: Any, said: str) -> None:
@@ -141,7 +145,7 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
 
     other = play.flow()
     other.query("dear", DEAR + " AND qty > 0")
-    with pytest.raises(InputError, match="runs in the checkpoint with other words"):
+    with pytest.raises(InputError, match="exists in the checkpoint with a different definition"):
         other.start(available_now=True)
     fewer = Play(play.spark, play.folder, workers=3).flow()
     with pytest.raises(InputError, match="made with 2 workers, not 3"):
@@ -245,15 +249,6 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
         symbols = pa.concat_tables(seen)["symbol"].to_pylist()
         last = rows_of(run.results(name).groupBy("symbol").agg(F.max("n")))
         assert last == {(symbol, symbols.count(symbol)): 1 for symbol in set(symbols)}, name
-
-
-def until(done: Callable[[], bool], run: evenflow.Run, seconds: float = 120) -> None:
-    """Wait on what is committed, never on the clock alone."""
-    end = time.monotonic() + seconds
-    while not done():
-        assert run.is_active, "the run ended"
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.2)
 
 
 def test_spark_hashes_and_routes_as_the_planners_do(spark: SparkSession) -> None:

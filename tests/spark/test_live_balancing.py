@@ -127,7 +127,7 @@ def _activated_at_once(run: evenflow.Run) -> None:
 
 def _held(run: evenflow.Run, worker: int) -> set[str]:
     """Return the queries of which a worker has state, by what the ledger says it has next."""
-    index = run._driver.head().state_refs.get(worker)
+    index = run._checkpoint.head().state_refs.get(worker)
     tasks = {} if index is None else json.loads(read_part(run.checkpoint, index).to_pybytes())
     return {uid for uid, (_, segments) in tasks.items() if segments}
 

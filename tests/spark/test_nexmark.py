@@ -18,7 +18,8 @@ from tests.support.spark_harness import (
     write_batches,
 )
 
-from evenflow.datasets.nexmark import FIRST_ID, QUERIES, SCHEMAS, START_US, generate_events
+from evenflow.datasets.event_time import START_US
+from evenflow.datasets.nexmark import FIRST_ID, QUERIES, SCHEMAS, generate_events
 from evenflow.model import Plan, RoutingTable, hash_keys
 
 KEYED: Mapping[str, str | dict[str, str]] = {

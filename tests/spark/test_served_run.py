@@ -2,9 +2,8 @@
 
 import json
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 from pyspark.sql import SparkSession
+from tests.support.poll import until
 from tests.support.spark_harness import Play, trades, write_batches
 from typer.testing import CliRunner
 
@@ -79,13 +79,6 @@ def served(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     found = Served(Play(spark, tmp_path_factory.mktemp("served"), workers=3))
     yield found
     found.close()
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_MS / 1000
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.1)
 
 
 def shoot(page: Page) -> None:

@@ -10,6 +10,7 @@ from tests.support.spark_harness import rows_of, write_batches
 
 import evenflow
 from evenflow.datasets import tpch_q5
+from evenflow.datasets.event_time import SECOND_US
 from evenflow.errors import InputError
 
 
@@ -30,7 +31,7 @@ def test_keys_are_skewed_and_every_line_item_follows_its_order(tables: dict[str,
         *(both[name].cast(pa.int64()).to_numpy() for name in ("ts", "ts_of_order"))
     )
     assert wait_us.min() > 0
-    assert wait_us.max() <= tpch_q5.WINDOW_SECONDS * tpch_q5.SECOND_US
+    assert wait_us.max() <= tpch_q5.WINDOW_SECONDS * SECOND_US
     for stream, key in (("lineitem", "l_suppkey"), ("orders", "o_custkey")):
         most = max(made[stream][key].value_counts().field("counts").to_pylist())
         even = len(made[stream]) / len(tables[stream][key].unique())

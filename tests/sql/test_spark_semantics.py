@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.sql.tasks.test_batch_equivalence import CASES
 from tests.support import nexmark_batches as nexmark
+from tests.support.sql_cases import CASES
 from tests.support.sql_oracle import CATALOG, TABLES, Cluster, made, same
 
 from evenflow.datasets.nexmark import QUERIES, SCHEMAS

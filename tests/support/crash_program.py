@@ -1,8 +1,8 @@
-"""A program that tests start and kill: run over what is there, moving state on the way.
+"""A program that tests start and kill: it runs queries over files and moves their state.
 
 Usage: python -m tests.support.crash_program FOLDER MASTER [decided]
 
-What moves is as scripted here, or `decided` by the controller from what it observes.
+Moves follow a script, or with `decided` the controller.
 """
 
 import json
@@ -43,14 +43,14 @@ QUERIES: Queries = {
         False,
     ),
 }
-DECIDED: Queries = {  # hot symbols have many rows: a second's pairs would be very many
+DECIDED: Queries = {  # hot symbols have many rows, so pairs only of a short time
     "sums": QUERIES["sums"],
     "pairs": (QUERIES["pairs"][0].replace("8 SECONDS", "100 MILLISECONDS"), "symbol", False),
 }
 
 
 def plan_after(batch: int) -> Plan | None:
-    """Move everything at every second border, for a while."""
+    """Move everything after every second batch, until batch MOVING."""
     if batch % 2 or batch > MOVING:
         return None
     owners = [(batch // 2 + at) % WORKERS for at in range(len(SYMBOLS))]
@@ -66,17 +66,17 @@ def main(folder: Path, master: str, *, decided: bool) -> None:
     for name, (sql, key, publish) in queries.items():
         flow.query(name, sql, key=key, publish=publish)
     run = start(flow, decided=decided)
-    if os.environ.get("EVENFLOW_CRASH", "").startswith(("run.widened", "driver.asked")):
+    if os.environ.get("EVENFLOW_CRASH", "").startswith(("run.widened", "driver.command")):
         run.submit("asked", "SELECT ts, venue FROM trades")  # a column that no query has needed
     run.await_termination()
-    told = {
-        "found": {name: texts(run.results(name)) for name in queries},
+    report = {
+        "results": {name: texts(run.results(name)) for name in queries},
         "expected": expected(play.spark, folder, queries),
         "quarantined": sorted(run.quarantined),
         "hosted": sorted(run.queries),
         "decided": [decision.reason for decision in run.decisions if decision.plan is not None],
     }
-    (folder / "told.json").write_text(json.dumps(told))
+    (folder / "report.json").write_text(json.dumps(report))
 
 
 def start(flow: evenflow.Flow, *, decided: bool) -> evenflow.Run:
@@ -90,10 +90,10 @@ def texts(frame: DataFrame) -> list[str]:
 
 
 def expected(spark: SparkSession, folder: Path, queries: Queries) -> dict[str, list[str]]:
-    """Give Spark's own answers over all rows at once, but for windows that are still open."""
+    """Return Spark's batch results over all rows, without windows that are still open."""
     trades = spark.read.schema(SCHEMAS["trades"]).parquet(str(folder / "trades"))
     trades.createOrReplaceTempView("trades")
-    found = {}
+    results = {}
     for name, (sql, _, publish) in queries.items():
         answer = spark.sql(sql)
         if publish:
@@ -101,8 +101,8 @@ def expected(spark: SparkSession, folder: Path, queries: Queries) -> dict[str, l
         if "window.start" in sql:  # the last row's windows stay open
             last = answer.agg({"s": "max"}).collect()[0][0]
             answer = answer.where(answer["s"] < last)
-        found[name] = texts(answer)
-    return found
+        results[name] = texts(answer)
+    return results
 
 
 if __name__ == "__main__":

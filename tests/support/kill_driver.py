@@ -1,4 +1,4 @@
-"""Start the program of `tests.support.crash_program`, kill it where asked or at random, check its rows."""
+"""Starts `tests.support.crash_program`, kills it at a fault point or at random, checks its rows."""
 
 import json
 import os
@@ -21,11 +21,11 @@ from evenflow.storage.history import read_history
 
 ROOT = Path(__file__).parents[2]
 LOCAL = "local[2,4]"
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that dies soon need not warm up
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a JVM that is killed soon
 
 
-def lay(folder: Path, batches: int = 5) -> None:
-    """Lay the rows of the scripted run."""
+def write_rows(folder: Path, batches: int = 5) -> None:
+    """Write the input files of the scripted run."""
     rng = np.random.default_rng(5)
     rows = trades(rng, 24 * batches)
     late = pa.array([BEGIN_US + 3600 * SECOND]).cast(rows.schema.field("ts").type)
@@ -33,86 +33,88 @@ def lay(folder: Path, batches: int = 5) -> None:
     write_batches(folder / "trades", [*cut(rng, rows, batches), last])
 
 
-def begin(folder: Path, *words: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Start the program, with the code that stands beside these tests."""
-    command = [sys.executable, "-m", "tests.support.crash_program", str(folder), *words]
+def start_program(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Start the program with the code of this checkout."""
+    command = [sys.executable, "-m", "tests.support.crash_program", str(folder), *arguments]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    own = {"PYTHONPATH": path, "JAVA_TOOL_OPTIONS": SHORT_LIVED, **environment}
+    variables = {"PYTHONPATH": path, "JAVA_TOOL_OPTIONS": FAST_START, **environment}
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **own}, stdout=log, stderr=log,
+            command, cwd=ROOT, env={**os.environ, **variables}, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
 
 
-def end(process: subprocess.Popen[bytes]) -> int:
-    """Wait; when it dies, its JVM goes too, as if the machine had lost power."""
+def wait_program(process: subprocess.Popen[bytes]) -> int:
+    """Wait for its exit code, then kill its JVM, as a power failure would."""
     try:
         return process.wait(timeout=200)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def start(folder: Path, point: str = "", master: str = LOCAL) -> int:
-    """Run the program to its end, or to where a crash point kills it."""
+def run_program(folder: Path, point: str = "", master: str = LOCAL) -> int:
+    """Run the program until it ends or a fault point kills it."""
     mark = str(folder / f"mark-{point.partition(':')[0]}")
-    return end(begin(folder, master, EVENFLOW_CRASH=point, EVENFLOW_CRASH_MARK=mark))
+    return wait_program(
+        start_program(folder, master, EVENFLOW_CRASH=point, EVENFLOW_CRASH_MARK=mark)
+    )
 
 
 def kill_at_random(
-    again: Callable[[], subprocess.Popen[bytes]],
+    start: Callable[[], subprocess.Popen[bytes]],
     folder: Path,
     kills: int,
     chance: random.Random,
     *,
     moving: bool = False,
 ) -> Iterator[int]:
-    """Start the program again and again and kill it within a second after a commit.
+    """Start the program repeatedly and kill it within a second after a commit.
 
-    With `moving` after one that has state handed over next, or taken in. Yields where the ledger
-    stands then.
+    With `moving`: after a commit that starts or ends a transfer of state. Yields the last batch of
+    the ledger after each kill.
     """
     ledger = Ledger(FileStore(str(folder / "checkpoint")))
     for _ in range(kills):
-        stood, process = _head(ledger), again()
-        while not _is_after(ledger, stood, moving):
+        last_batch, process = _last_batch(ledger), start()
+        while not _committed_after(ledger, last_batch, moving):
             assert process.poll() is None, (folder / "log").read_text()[-2000:]
             time.sleep(0.02)
         time.sleep(chance.random())
-        assert process.poll() is None, "it ended before it was killed"
+        assert process.poll() is None, "the program ended before the kill"
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        yield _head(ledger)
+        yield _last_batch(ledger)
 
 
-def _head(ledger: Ledger) -> int:
+def _last_batch(ledger: Ledger) -> int:
     return max(ledger.batches(), default=0)
 
 
-def _is_after(ledger: Ledger, stood: int, moving: bool) -> bool:
-    head = _head(ledger)
-    if head <= stood or not moving:
-        return head > stood
-    entry = ledger.entry(head)
+def _committed_after(ledger: Ledger, batch: int, moving: bool) -> bool:
+    last = _last_batch(ledger)
+    if last <= batch or not moving:
+        return last > batch
+    entry = ledger.entry(last)
     return entry.next_plan_number is not None or bool(entry.incoming)
 
 
-def check(folder: Path, *asked: str) -> dict[str, Any]:
-    """Compare what the program found with Spark's batch SQL; return what it told."""
-    told: dict[str, Any] = json.loads((folder / "told.json").read_text())
-    assert told["quarantined"] == []
-    assert told["hosted"] == sorted([*told["expected"], *asked])
-    for name, rows in told["expected"].items():
-        assert rows, f"{name} has nothing to show"
-        assert told["found"][name] == rows, name
+def check_rows(folder: Path, *submitted: str) -> dict[str, Any]:
+    """Compare the program's results with Spark's batch SQL; return its report."""
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    assert report["quarantined"] == []
+    assert report["hosted"] == sorted([*report["expected"], *submitted])
+    for name, rows in report["expected"].items():
+        assert rows, f"{name} has no rows: the test checks nothing"
+        assert report["results"][name] == rows, name
     _check_history(str(folder / "checkpoint"))
-    return told
+    return report
 
 
 def _check_history(checkpoint: str) -> None:
-    """See that every batch and its decision are on record, each once, and all of it in Parquet."""
+    """Check that the history has every batch and decision once, all of it in Parquet."""
     snapshots, decisions, _ = read_history(checkpoint)
-    committed = list(range(_head(Ledger(FileStore(checkpoint)))))
+    committed = list(range(_last_batch(Ledger(FileStore(checkpoint)))))
     assert [snapshot.batch for snapshot in snapshots] == committed
     assert [decision.batch for decision in decisions] == committed
     assert FileStore(checkpoint).list_names("history/recent") == []

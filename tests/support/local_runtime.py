@@ -1,7 +1,7 @@
 """The runtime without Spark: the same router, workers and driver, called one after the other.
 
 Python processes come and go as Spark's do: a worker's batch runs in any of several, attempts are
-thrown away and repeated, all processes may be forgotten at a border.
+thrown away and repeated, all processes may be replaced between batches.
 """
 
 import random
@@ -13,15 +13,17 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.model import Plan
+from evenflow.planning.controller import Balancing
+from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.protocol.report import Report
-from evenflow.spark.worker.inbox import Envelope
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.sql_runtime import SqlRuntime
-from evenflow.spark.worker.worker_batch import WorkerProcess
+from evenflow.spark.worker.worker_process import WorkerProcess
 from evenflow.storage.bundle import PartRef, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
@@ -53,11 +55,16 @@ class Local:
         self.chance = chance
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
         for submission in submissions:
-            registry, plan = submission(registry, plan)
-        self.driver = Committer(self.store, workers)
-        assert self.driver.open(registry, plan, "test")
+            registry, plan = submission.apply(registry, plan)
+        self.committer = Committer(self.store, workers, Balancer(Balancing.off()))
+        assert self.committer.open(registry, plan, "test")
         self.processes: list[WorkerProcess] = []
         self.forget()
+
+    def attend(self, balancer: Balancer) -> None:
+        """Let another balancer observe and decide from the next batch on."""
+        self.committer.balancer = balancer
+        self.committer.commands.place_arrivals = balancer.place_arrivals
 
     def forget(self) -> None:
         """Start new Python processes."""
@@ -67,15 +74,15 @@ class Local:
 
     def reopen(self) -> None:
         """Be killed and started again."""
-        self.driver.close()
-        registry, plan = self.driver.next_registry_and_plan()
-        self.driver = Committer(self.store, self.workers)
-        assert not self.driver.open(registry, plan, "test")
+        self.committer.checkpoint.close()
+        registry, plan = self.committer.commands.next_registry_and_plan()
+        self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()))
+        assert not self.committer.open(registry, plan, "test")
         self.forget()
 
     def batch(self, rows: Mapping[str, pa.Table] | None = None) -> list[Report]:
         """Run a batch over new rows of the sources."""
-        number = self.driver.head().batch
+        number = self.committer.checkpoint.head().batch
         # Spark notes where a batch ends before it runs it.
         self.store.write(f"spark/offsets/{number}", [])
         reports: list[Report] = []
@@ -84,7 +91,7 @@ class Local:
             reports.extend(self.work(number, rows or {}))
             return reports
 
-        self.driver.commit(number, collect)
+        self.committer.commit(number, collect)
         if self.chance is not None and self.chance.random() < 0.2:
             self.forget()
         return reports
@@ -92,16 +99,18 @@ class Local:
     def work(self, number: int, rows: Mapping[str, pa.Table], attempt: int = 0) -> list[Report]:
         envelopes: dict[int, list[Envelope]] = {}
         for stream, table in sorted(rows.items()):
-            for batch in route_source(self.driver.ledger, stream, table.to_batches(), number):
+            for batch in route_source(
+                self.committer.checkpoint.ledger, stream, table.to_batches(), number
+            ):
                 for row in batch.to_pylist():
                     envelope = Envelope(row["kind"], row["name"], row["blob"])
-                    envelopes.setdefault(row["slot"], []).append(envelope)
+                    envelopes.setdefault(row["worker"], []).append(envelope)
         reports = []
-        for slot in range(self.workers):
-            mine = envelopes.get(slot, [])
+        for worker in range(self.workers):
+            mine = envelopes.get(worker, [])
             if self.chance is not None and self.chance.random() < 0.3:
-                self.process().run_batch(slot, number, mine)  # an attempt that does not count
-            report = self.process().run_batch(slot, number, mine, attempt)
+                self.process().run_batch(worker, number, mine)  # an attempt that does not count
+            report = self.process().run_batch(worker, number, mine, attempt)
             reports.append(Report.decode(*report.encode()))
         return reports
 
@@ -111,21 +120,21 @@ class Local:
     def rest(self) -> int:
         """Run batches without rows until nothing is due."""
         count = 0
-        while self.driver.has_pending_work():
+        while self.committer.has_pending_work():
             self.batch()
             count += 1
             assert count < 50, "the flow does not come to rest"
         return count
 
     def subscribe(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """Have subscriptions of a template begin at the next border."""
-        query = self.driver.next_registry_and_plan()[0].queries[name]
-        self.driver.subscribe(name, subscription_rows(query, rows), begin=True)
+        """Have subscriptions of a template begin with the next batch."""
+        query = self.committer.commands.next_registry().queries[name]
+        self.committer.commands.subscribe(name, subscription_rows(query, rows), subscribe=True)
 
     def results(self, name: str) -> Counter[Any]:
-        query = self.driver.ledger.registry(self.driver.head().registry_version).queries[name]
+        query = self.committer.checkpoint.registry().queries[name]
         found: Counter[Any] = Counter()
-        for place in self.driver.result_parts("results", query.uid):
+        for place in self.committer.checkpoint.result_parts("results", query.uid):
             table = unpack(read_part(self.store, PartRef(*place)))
             assert table.schema == query.schema
             found.update(tuple(row.values()) for row in table.to_pylist())

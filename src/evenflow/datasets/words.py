@@ -8,22 +8,19 @@ from importlib import import_module
 import numpy as np
 import pyarrow as pa
 
+from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
 from evenflow.errors import InputError
 
-SECOND_US = 1_000_000
-START_US = 1_767_225_600 * SECOND_US  # 2026
-_WORDS_SCHEMA = pa.schema(
-    [("ts", pa.timestamp("us", "UTC")), ("topic", pa.string()), ("word", pa.string())]
-)
+_WORDS_SCHEMA = pa.schema([("ts", EVENT_TIME), ("topic", pa.string()), ("word", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text read aloud: the stream words, one row a word, `rate` words a second."""
+    """A text as a stream: words, one row per word, `rate` words a second."""
 
-    batches: int = field(default=10, metadata={"help": "How many batches there are."})
-    rows: int = field(default=10_000, metadata={"help": "Words in a batch."})
-    rate: int = field(default=1_000, metadata={"help": "Words in a second of event time."})
+    batches: int = field(default=10, metadata={"help": "Number of batches."})
+    rows: int = field(default=10_000, metadata={"help": "Words per batch."})
+    rate: int = field(default=1_000, metadata={"help": "Words per second of event time."})
 
     def __post_init__(self) -> None:
         if min(self.batches, self.rows, self.rate) < 1:
@@ -39,26 +36,24 @@ class Words:
 
     @property
     def tables(self) -> Mapping[str, pa.Schema]:
-        """The tables and their columns: none."""
+        """No tables."""
         return {}
 
     def stream_batches(self, stream: str) -> Iterator[pa.Table]:
-        """Read on, batch by batch; after the last word the text begins anew."""
+        """Return the words in batches; after the last word the text starts again."""
         topics, words = _read_text()
         for batch in range(self.batches):
-            at = np.arange(batch * self.rows, (batch + 1) * self.rows)
-            times = pa.array(START_US + at * SECOND_US // self.rate).cast(
-                _WORDS_SCHEMA.field("ts").type
-            )
-            place = pa.array(at % len(words))
-            yield pa.table([times, topics.take(place), words.take(place)], schema=_WORDS_SCHEMA)
+            numbers = np.arange(batch * self.rows, (batch + 1) * self.rows)
+            times = pa.array(START_US + numbers * SECOND_US // self.rate).cast(EVENT_TIME)
+            index = pa.array(numbers % len(words))
+            yield pa.table([times, topics.take(index), words.take(index)], schema=_WORDS_SCHEMA)
 
     def table_rows(self, table: str) -> pa.Table:
-        """Make a table; there are none."""
+        """Raise InputError: there are no tables."""
         raise InputError(f"the dataset words has no table {table!r}")
 
 
 def _read_text() -> tuple[pa.Array, pa.Array]:
     topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
-    found = [(t, w) for t in sorted(topics) for w in re.findall(r"[a-z']+", topics[t].lower())]
-    return pa.array([t for t, _ in found]), pa.array([w for _, w in found])
+    pairs = [(t, w) for t in sorted(topics) for w in re.findall(r"[a-z']+", topics[t].lower())]
+    return pa.array([t for t, _ in pairs]), pa.array([w for _, w in pairs])

@@ -1,1 +1,1 @@
-"""Workload generators and simulators."""
+"""Experiments of the papers, with workload generators and simulators. Not used by the product."""

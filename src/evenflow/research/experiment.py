@@ -1,36 +1,30 @@
-"""What an experiment is: a grid of points, a pure function that measures one, and its reading.
+"""An experiment: a grid of points, a function that measures one, and claims about the rows.
 
-A point is a configuration with an algorithm and a seed, in JSON scalars, so that it can travel to
-any Spark task and name its own result. Measuring a point gives tidy rows; all rows of a grid, each
-with the columns of its point, are what is drawn, tabulated and judged.
+A point such as {"algorithm": "cor-glb", "load": 0.9, "seed": 0} consists of JSON scalars: it can be
+sent to any Spark task, and its JSON text identifies its result. Measuring a point returns tidy
+rows. Figures, tables and claims read the rows of all points, with the columns of the points.
 """
 
 import json
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from evenflow.research.live_workload import LiveWorkload
+from evenflow.research.points import Point, Row, Rows, Scalar, Scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evenflow.research.live_workload import LiveWorkload
-
-Scale = Literal["small", "paper"]
-SCALES: tuple[Scale, ...] = ("small", "paper")
-Scalar = bool | int | float | str
-Point = Mapping[str, Scalar]
-Row = Mapping[str, Scalar | None]
-Rows: TypeAlias = pa.Table  # point columns and measured columns
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of a paper, what was measured, and whether it holds; `why` where it does not."""
+    """A statement of a paper, the measured values, and whether it holds; `why` if it does not."""
 
     text: str
     measured: str
@@ -42,14 +36,13 @@ class Claim:
 class Experiment:
     """A table or figure of a paper.
 
-    points   the grid at a scale: small for a desk, paper for the paper's own sizes
-    run      measures a point; pure, and repeated exactly by the point's seed
-    draw     the figure; None for a table
-    markdown  the same as Markdown, for tables
-    claims   what the paper says about it, judged by the rows
-    live     its points run streams: each needs the whole Spark session
-    live_workload  of a live experiment, what a point runs on Spark, measured batch by batch; its `run`
-             comes from evenflow.research.live_runner
+    points         the grid at a scale: small for a laptop, paper for the sizes of the paper
+    run            measures a point; pure: the point's seed fixes the result
+    draw           draws the figure; None for a table
+    markdown       writes the table; None for a figure
+    claims         checks the paper's statements against the rows
+    live           a point runs streams and needs the whole Spark session
+    live_workload  what a point of a live experiment runs on Spark; live_runner provides its `run`
     """
 
     id: str
@@ -63,12 +56,12 @@ class Experiment:
     draw: "Callable[[Rows], Figure] | None" = None
     markdown: Callable[[Rows], str] | None = None
     live: bool = False
-    live_workload: "Callable[[Point], LiveWorkload] | None" = None
+    live_workload: Callable[[Point], LiveWorkload] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """A point and what measuring it gave: rows, or the error that ended it."""
+    """The result of a point, as stored: its rows as JSON, or the traceback of its failure."""
 
     experiment: str
     point: str
@@ -78,7 +71,7 @@ class PointResult:
 
 
 def point_name(point: Point) -> str:
-    """Return the text that stands for a point.
+    """Return the JSON text that identifies a point.
 
     >>> point_name({"seed": 1, "load": 0.5})
     '{"load": 0.5, "seed": 1}'
@@ -87,18 +80,18 @@ def point_name(point: Point) -> str:
 
 
 def measure_point(experiment: Experiment, point: str) -> PointResult:
-    """Run one point; its failure is a value, so that it costs no other point."""
-    begun = time.process_time()
+    """Run one point; an exception becomes the result's `error`, so other points go on."""
+    started = time.process_time()
     rows, error = "[]", ""
     try:
         rows = json.dumps([_json_row(row) for row in experiment.run(json.loads(point))])
     except Exception:
         error = traceback.format_exc()
-    return PointResult(experiment.id, point, rows, time.process_time() - begun, error)
+    return PointResult(experiment.id, point, rows, time.process_time() - started, error)
 
 
 def _json_row(row: Row) -> dict[str, Scalar | None]:
-    """Turn NumPy's scalars into Python's; what is not a number becomes None."""
+    """Convert NumPy scalars to Python; NaN and infinity become None."""
     return {
         name: _finite_or_none(getattr(value, "item", lambda v=value: v)())
         for name, value in row.items()
@@ -109,16 +102,14 @@ def _finite_or_none(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def tidy_table(outcomes: list[PointResult]) -> Rows:
-    """Return one table of all rows, in order of points; a column that a row lacks is null there.
+def tidy_table(results: list[PointResult]) -> Rows:
+    """Return one table of all rows, in order of points, null where a row lacks a column.
 
     >>> tidy_table([PointResult("e", '{"seed": 0}', '[{"cost": 2}]', 0.1)]).to_pylist()
     [{'seed': 0, 'cost': 2}]
     """
-    found = [
-        {**json.loads(outcome.point), **row}
-        for outcome in outcomes
-        for row in json.loads(outcome.rows)
+    rows = [
+        {**json.loads(result.point), **row} for result in results for row in json.loads(result.rows)
     ]
-    names = list(dict.fromkeys(name for row in found for name in row))
-    return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})

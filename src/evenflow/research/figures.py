@@ -1,23 +1,22 @@
-"""Figures in one legible style: lines with their spread over seeds, grouped bars.
+"""Figures in one style: lines with their spread over seeds, grouped bars.
 
-Matplotlib is imported when something is drawn: Spark tasks that only measure do without it.
+Matplotlib is imported only for drawing: Spark tasks that measure do not need it.
 """
 
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.research.experiment import Rows
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Rows
 from evenflow.research.seed_statistics import Spread, group_spreads
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANEL_INCHES = (4.6, 3.4)  # inches
+PANEL_INCHES = (4.6, 3.4)
 DPI = 110
 STYLE: Any = {
     "font.size": 10,
@@ -32,7 +31,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "lines.markersize": 5,
     "savefig.facecolor": "white",
-    "svg.fonttype": "none",  # text stays text: smaller, and can be searched
+    "svg.fonttype": "none",  # keep text searchable, and files small
     "font.family": "sans-serif",
     "svg.hashsalt": "evenflow",
 }
@@ -48,15 +47,15 @@ def figure_style() -> Iterator[None]:
 
 
 def make_panels(count: int, columns: int = 3) -> "tuple[Figure, list[Axes]]":
-    """Return a figure of equal panels, and these."""
+    """Return a figure and its panels, all of one size."""
     from matplotlib.figure import Figure
 
     columns = min(columns, count)
-    lines_ = -(-count // columns)
+    rows = -(-count // columns)
     figure = Figure(
-        figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * lines_), layout="constrained"
+        figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows), layout="constrained"
     )
-    axes = [figure.add_subplot(lines_, columns, at + 1) for at in range(count)]
+    axes = [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
     return figure, axes
 
 
@@ -79,10 +78,10 @@ def draw_lines(
     where: Callable[[dict[str, Any]], bool] | None = None,
     spread: bool = True,
 ) -> None:
-    """Draw the mean over seeds of each algorithm, least to greatest shaded."""
-    found = group_spreads(rows, y, [column, x], where)
+    """Draw the mean over seeds of each algorithm, with the range shaded."""
+    spreads = group_spreads(rows, y, [column, x], where)
     for algorithm in algorithms:
-        series = sorted((key[1], value) for key, value in found.items() if key[0] == algorithm)
+        series = sorted((key[1], value) for key, value in spreads.items() if key[0] == algorithm)
         if series:
             draw_line(axes, algorithm, series, spread=spread)
 
@@ -91,22 +90,22 @@ def draw_line(
     axes: "Axes", algorithm: str, series: Sequence[tuple[Any, Spread]], *, spread: bool = True
 ) -> None:
     """Draw one algorithm."""
-    shown = plot_style(algorithm)
-    at, means = [x for x, _ in series], [value.mean for _, value in series]
+    style = plot_style(algorithm)
+    xs, means = [x for x, _ in series], [value.mean for _, value in series]
     axes.plot(
-        at,
+        xs,
         means,
-        color=shown.colour,
-        marker=shown.marker if len(series) <= 30 else "",
-        linestyle=shown.line_style,
-        linewidth=2.6 if shown.ours else 1.5,
-        markersize=9 if shown.marker == "*" else 5,
-        label=shown.label,
-        zorder=4 if shown.ours else 3,
+        color=style.colour,
+        marker=style.marker if len(series) <= 30 else "",
+        linestyle=style.line_style,
+        linewidth=2.6 if style.ours else 1.5,
+        markersize=9 if style.marker == "*" else 5,
+        label=style.label,
+        zorder=4 if style.ours else 3,
     )
     if spread and any(len(value.values) > 1 for _, value in series):
         low, high = [value.low for _, value in series], [value.high for _, value in series]
-        axes.fill_between(at, low, high, color=shown.colour, alpha=0.12, linewidth=0, zorder=1)
+        axes.fill_between(xs, low, high, color=style.colour, alpha=0.12, linewidth=0, zorder=1)
 
 
 def draw_bars(
@@ -119,37 +118,37 @@ def draw_bars(
     column: str = "algorithm",
     where: Callable[[dict[str, Any]], bool] | None = None,
 ) -> None:
-    """Draw a bar for each algorithm in each group, with a whisker from least to greatest."""
-    found = group_spreads(rows, y, [column, group], where)
-    groups = list(dict.fromkeys(key[1] for key in found))
+    """Draw a bar for each algorithm in each group, with whiskers over the range."""
+    spreads = group_spreads(rows, y, [column, group], where)
+    groups = list(dict.fromkeys(key[1] for key in spreads))
     width = 0.8 / len(algorithms)
-    for at, algorithm in enumerate(algorithms):
-        shown = plot_style(algorithm)
-        here = [(g, found[algorithm, name]) for g, name in enumerate(groups)
-                if (algorithm, name) in found]  # fmt: skip
-        means = [value.mean for _, value in here]
+    for index, algorithm in enumerate(algorithms):
+        style = plot_style(algorithm)
+        bars = [(g, spreads[algorithm, name]) for g, name in enumerate(groups)
+                if (algorithm, name) in spreads]  # fmt: skip
+        means = [value.mean for _, value in bars]
         whiskers = [
-            [mean - value.low for mean, (_, value) in zip(means, here, strict=True)],
-            [value.high - mean for mean, (_, value) in zip(means, here, strict=True)],
+            [mean - value.low for mean, (_, value) in zip(means, bars, strict=True)],
+            [value.high - mean for mean, (_, value) in zip(means, bars, strict=True)],
         ]
         axes.bar(
-            [g + (at - (len(algorithms) - 1) / 2) * width for g, _ in here],
+            [g + (index - (len(algorithms) - 1) / 2) * width for g, _ in bars],
             means,
             width * 0.92,
             yerr=whiskers,
-            color=shown.colour,
-            edgecolor="black" if shown.ours else "none",
-            linewidth=1.2 if shown.ours else 0,
+            color=style.colour,
+            edgecolor="black" if style.ours else "none",
+            linewidth=1.2 if style.ours else 0,
             ecolor="#444444",
             capsize=2,
-            label=shown.label,
+            label=style.label,
         )
     axes.set_xticks(range(len(groups)), [str(name) for name in groups])
     axes.grid(visible=False, axis="x")
 
 
 def draw_legend(figure: "Figure", axes: "Sequence[Axes]", columns: int = 4) -> None:
-    """Put one legend below all panels, each name once."""
+    """Add one legend below all panels, each label once."""
     handles: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -163,36 +162,27 @@ def draw_legend(figure: "Figure", axes: "Sequence[Axes]", columns: int = 4) -> N
 
 
 def use_log_axis(axes: "Axes", axis: str = "y") -> None:
-    """Make an axis logarithmic, its ticks written as plain numbers."""
+    """Make an axis logarithmic, with plain numbers at its ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     getattr(axes, f"set_{axis}scale")("log")
-    chosen = getattr(axes, f"{axis}axis")
-    low, high = chosen.get_data_interval()
+    scaled = getattr(axes, f"{axis}axis")
+    low, high = scaled.get_data_interval()
     few = low > 0 and high / low < 100
-    chosen.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
-    chosen.set_major_formatter(
+    scaled.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+    scaled.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     )
-    chosen.set_minor_formatter(NullFormatter())
-
-
-def running_mean(series: Sequence[tuple[float, Spread]], width: int) -> list[tuple[float, Spread]]:
-    """Return running means of a series that would else be too ragged to read."""
-    result = []
-    for at, (x, _) in enumerate(series):
-        near = [value.mean for _, value in series[max(at - width + 1, 0) : at + 1]]
-        result.append((x, Spread((statistics.fmean(near),))))
-    return result
+    scaled.set_minor_formatter(NullFormatter())
 
 
 def set_axis_minimum(axes: "Axes", bottom: float) -> None:
-    """Let the vertical axis begin there, with some air above the highest line."""
+    """Start the y axis at `bottom`, with some space above the highest line."""
     top = axes.dataLim.y1
     axes.set_ylim(bottom, top + 0.06 * (top - bottom) if top > bottom else None)
 
 
-SHADES = ("#A1D99B", "#41AB5D", "#238B45", "#00441B", "#000000")  # no algorithm's own colour
+SHADES = ("#A1D99B", "#41AB5D", "#238B45", "#00441B", "#000000")  # not used by any algorithm
 MARKERS = "osD^v"
 
 
@@ -206,18 +196,18 @@ def draw_shaded_lines(
     *,
     where: Callable[[dict[str, Any]], bool] | None = None,
 ) -> None:
-    """Draw one algorithm at several values of a parameter, at most five, from light to dark."""
-    found = group_spreads(rows, y, [by, x], where)
-    for at, value in enumerate(sorted({key[0] for key in found})):
-        series = sorted((key[1], spread) for key, spread in found.items() if key[0] == value)
-        places = [place for place, _ in series]
+    """Draw one algorithm at up to five values of a parameter, from light to dark."""
+    spreads = group_spreads(rows, y, [by, x], where)
+    for index, value in enumerate(sorted({key[0] for key in spreads})):
+        series = sorted((key[1], spread) for key, spread in spreads.items() if key[0] == value)
+        xs = [x_value for x_value, _ in series]
         axes.plot(
-            places,
+            xs,
             [spread.mean for _, spread in series],
-            color=SHADES[at],
-            marker=MARKERS[at] if len(series) <= 30 else "",
+            color=SHADES[index],
+            marker=MARKERS[index] if len(series) <= 30 else "",
             label=label(value),
             zorder=3,
         )
         low, high = [spread.low for _, spread in series], [spread.high for _, spread in series]
-        axes.fill_between(places, low, high, color=SHADES[at], alpha=0.12, linewidth=0, zorder=1)
+        axes.fill_between(xs, low, high, color=SHADES[index], alpha=0.12, linewidth=0, zorder=1)

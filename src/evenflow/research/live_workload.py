@@ -1,13 +1,13 @@
-"""What a live experiment plays on Spark: streams cut into batches, queries, and how it is balanced.
+"""The workload of a live experiment: streams in batches, queries, and balancing options.
 
-Every row costs a query the same emulated time, which workers sleep side by side: so workers set the
-pace, as on a cluster, and a batch takes as long as its fullest worker. What Spark needs for a batch
-comes on top for all alike.
+Every row costs a query the same emulated time, for which its worker sleeps. So workers limit the
+throughput, as on a cluster: a batch takes as long as its fullest worker, plus Spark's overhead,
+which is the same for all algorithms.
 
-Hash, ideal and PKG are keys of their own, nothing moves:
-- ideal deals rows out in turn, whatever their key;
-- PKG sends each row to the less loaded of two workers of its key, and a second query brings the
-  partial results together, at the same cost a row: without it no count would be whole.
+The algorithms hash, ideal and PKG move nothing; ideal and PKG add a column to key by:
+- ideal assigns rows round robin, whatever their key;
+- PKG sends each row to the less loaded of two workers of its key, and a second query merges the
+  partial results, at the same cost per row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from evenflow.jit import kernel
 from evenflow.model import hash_keys, jump_hash
 from evenflow.model.arrays import Indices, Workers
 from evenflow.planning.controller import Balancing
-from evenflow.research.experiment import Point, Row
+from evenflow.research.points import Point, Row
 
 STATIC_ALGORITHMS = ("hash", "pkg", "ideal")
 PART_COLUMN = "part"
@@ -33,7 +33,7 @@ MERGE_SQL = """SELECT window.start AS s, {key}, sum(n) AS n FROM counts
 
 @dataclass(frozen=True, slots=True)
 class LiveQuery:
-    """A query: keyed over all workers, or whole; `publish` makes a stream of its results."""
+    """A query: keyed if it has a key, else whole; `publish` makes its results a stream."""
 
     name: str
     sql: str
@@ -45,10 +45,10 @@ class LiveQuery:
 class LiveWorkload:
     """A flow over bounded streams.
 
-    streams   stream -> its batches; all streams have equally many
-    row_seconds  seconds that a row takes a query
-    initial_active  workers in use at first
-    activate_after_batch  batch after which all workers are in use; None: they are from the start
+    streams               stream -> its batches, the same number for all streams
+    row_seconds           emulated cost of a row in a query
+    initial_active        number of active workers at the start; None: all
+    activate_after_batch  batch after which all workers are activated; None: never
     """
 
     streams: Mapping[str, Sequence[pa.Table]]
@@ -62,12 +62,12 @@ class LiveWorkload:
 
 
 def requires_spark(point: Point) -> list[Row]:
-    """Stand in for a live experiment's run: `evenflow.research.live_runner` plays it instead."""
-    raise InputError(f"a live experiment needs Spark to play {dict(point)}")
+    """Refuse to run: `evenflow.research.live_runner` replaces this `run` of a live experiment."""
+    raise InputError(f"a live experiment needs a Spark session to run {dict(point)}")
 
 
 def point_balancing(point: Point) -> Balancing:
-    """Balance keys by the point's planner and tolerance, and nothing else; else the defaults."""
+    """Return options that balance only keys, with the planner and tolerance of the point."""
     name, off = str(point["algorithm"]), Balancing.off()
     if name in STATIC_ALGORITHMS:
         return off
@@ -77,9 +77,9 @@ def point_balancing(point: Point) -> Balancing:
 def count_workload(
     stream: str, key: str, batches: Sequence[pa.Table], point: Point, old: int | None = None
 ) -> tuple[dict[str, Sequence[pa.Table]], tuple[LiveQuery, ...]]:
-    """Return a windowed count of a key under the point's algorithm, and the stream it needs.
+    """Return the stream and the queries of a windowed count under the point's algorithm.
 
-    `old` is the number of workers in use until the point's `activate` takes effect.
+    `old` is the number of active workers until the point's `activate` takes effect.
     """
     name, workers = str(point["algorithm"]), int(point["workers"])
     if name not in ("pkg", "ideal"):
@@ -90,31 +90,31 @@ def count_workload(
     counts = LiveQuery("counts", sql, PART_COLUMN, publish=True)
     merge = MERGE_SQL.format(key=key)
     numbers = keys_by_worker(workers)
-    dealt = []
-    for at, rows in enumerate(batches):
-        # A worker that is activated after a batch takes rows from the next border but one.
-        used = old if old is not None and at <= int(point["activate"]) + 2 else workers
-        turns = np.arange(len(rows)) % used
-        chosen = turns if name == "ideal" else two_choices(rows[key], used)
-        dealt.append(rows.append_column(PART_COLUMN, pa.array(numbers[chosen])))
+    routed = []
+    for batch, rows in enumerate(batches):
+        # A worker activated after a batch gets rows from the second batch after it.
+        active = old if old is not None and batch <= int(point["activate"]) + 2 else workers
+        round_robin = np.arange(len(rows)) % active
+        chosen = round_robin if name == "ideal" else two_choices(rows[key], active)
+        routed.append(rows.append_column(PART_COLUMN, pa.array(numbers[chosen])))
     if name == "ideal":
-        return {stream: dealt}, (replace(counts, publish=False),)
-    return {stream: dealt}, (counts, LiveQuery("merged", merge, key))
+        return {stream: routed}, (replace(counts, publish=False),)
+    return {stream: routed}, (counts, LiveQuery("merged", merge, key))
 
 
 def keys_by_worker(workers: int) -> Indices:
-    """Return a number for each worker that the hash sends there.
+    """Return for each worker a number that hashes to it.
 
     >>> jump_hash(hash_keys(keys_by_worker(3)), 3).tolist()
     [0, 1, 2]
     """
     numbers = np.arange(100 * workers)
-    homes = jump_hash(hash_keys(numbers), workers)
-    return np.array([numbers[homes == worker][0] for worker in range(workers)])
+    owners = jump_hash(hash_keys(numbers), workers)
+    return np.array([numbers[owners == worker][0] for worker in range(workers)])
 
 
 def two_choices(keys: pa.ChunkedArray, workers: int) -> Indices:
-    """Send each row to the one of its key's two workers that had fewer rows so far."""
+    """Return the worker of each row: the one of its key's two with fewer rows so far."""
     hashes = hash_keys(keys)
     second = jump_hash(hash_keys(hashes.view(np.int64)), workers)
     return _choose_less_loaded(jump_hash(hashes, workers), second, workers)

@@ -1,10 +1,10 @@
-"""One look for each algorithm, the same in every figure; ours stand out."""
+"""Label, colour and marker of each algorithm, the same in every figure; ours stand out."""
 
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
 
-# Okabe and Ito's colours, told apart by most colour-blind eyes; red and wine are kept for ours.
+# Colours of Okabe and Ito, safe for most colour-blind readers; reds are reserved for ours.
 BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 BLACK, GREY, BROWN, OLIVE = "#000000", "#7F7F7F", "#8C564B", "#8A8A00"
 RED, WINE, ROSE = "#D7191C", "#7A0B2E", "#F46D43"
@@ -12,7 +12,7 @@ RED, WINE, ROSE = "#D7191C", "#7A0B2E", "#F46D43"
 
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
-    """How an algorithm is drawn and named."""
+    """Label, colour and marker of an algorithm."""
 
     label: str
     colour: str
@@ -79,7 +79,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
 
 
 def plot_style(algorithm: str) -> PlotStyle:
-    """Return the look of an algorithm."""
+    """Return the style of an algorithm."""
     if algorithm not in PLOT_STYLES:
-        raise InputError(f"no look is given to {algorithm}; add it to research/plot_styles.py")
+        raise InputError(f"no plot style for {algorithm!r}; add it to research/plot_styles.py")
     return PLOT_STYLES[algorithm]

@@ -1,10 +1,10 @@
-"""Queries and workers that come and go (herding-small-queries, section 6.1.2).
+"""Simulates arriving and departing queries and workers (herding-small-queries, section 6.1.2).
 
-Each step: queries whose life is over depart; every gamma steps a worker is added or a random one
-is lost, with equal chance, and the queries of a lost worker are placed again as if they arrived;
-then a Poisson number of queries arrives, each with a life drawn from an exponential or a Pareto
-distribution. The replication factor is over the sources of live queries. Arrivals may follow a
-daily rhythm: a sine whose trough is at the beginning of each day.
+Each step: queries at the end of their lifetime depart; every gamma steps a worker is added or a
+random one is lost, with equal probability, and the queries of a lost worker are placed again as if
+they arrived; then a Poisson number of queries arrives, with exponential or Pareto lifetimes. The
+replication factor covers the sources of live queries. Arrivals can follow a daily sine, with its
+minimum at the start of each day.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ PARETO_SHAPE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """How queries and workers come and go; times in steps.
+    """Arrivals, lifetimes and fleet changes; times in steps.
 
-    fleet_change_steps  gamma: steps between events of the fleet, or None for a fixed fleet
-    day_steps    steps of a day, over which arrivals rise and fall; 0 for no rhythm
-    daily_swing  how far: 0.8 lets arrivals vary from 0.2 to 1.8 times their mean
+    fleet_change_steps  gamma: steps between fleet changes; None for a fixed fleet
+    day_steps           length of a day; 0 for no daily rhythm
+    daily_swing         0.8: arrivals vary from 0.2 to 1.8 times their mean
     """
 
     mean_lifetime_steps: float
@@ -46,23 +46,26 @@ class Churn:
 
     def __post_init__(self) -> None:
         if self.mean_lifetime_steps <= 0 or self.arrivals_per_step <= 0:
-            raise InputError("the mean life and the arrivals per step must be positive")
+            raise InputError(
+                "mean_lifetime_steps and arrivals_per_step must be above 0, got "
+                f"{self.mean_lifetime_steps} and {self.arrivals_per_step}"
+            )
         if self.fleet_change_steps is not None and self.fleet_change_steps < 1:
-            raise InputError(f"fleet events need at least 1 step, got {self.fleet_change_steps}")
+            raise InputError(f"fleet_change_steps must be 1 or more, got {self.fleet_change_steps}")
         if (
             self.day_steps < 0
             or not 0 <= self.daily_swing <= 1
             or (self.daily_swing and not self.day_steps)
         ):
             raise InputError(
-                f"a rhythm needs a day of some steps and a swing of 0 to 1, "
-                f"got {self.day_steps} and {self.daily_swing}"
+                "daily_swing must be between 0 and 1, and 0 without day_steps, got "
+                f"daily_swing {self.daily_swing} and day_steps {self.day_steps}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementSample:
-    """The placement at one moment."""
+    """The placement at one step."""
 
     step: int
     live_queries: int
@@ -74,7 +77,7 @@ class PlacementSample:
 
 @dataclass(frozen=True, slots=True)
 class ChurnTrace:
-    """What happened, readable by people, and samples of the placement at even distances."""
+    """A log of the events, and samples of the placement at equal intervals."""
 
     lines: tuple[str, ...]
     samples: tuple[PlacementSample, ...]
@@ -92,13 +95,13 @@ class ChurnTrace:
 
 
 def draw_lifetimes(count: int, churn: Churn, rng: np.random.Generator) -> Floats:
-    """Draw how many steps each query lives, at least one."""
+    """Draw the lifetime of each query in steps, at least one."""
     if churn.lifetime_distribution == "exponential":
-        lives = rng.exponential(churn.mean_lifetime_steps, count)
+        lifetimes = rng.exponential(churn.mean_lifetime_steps, count)
     else:
-        lives = (1 + rng.pareto(PARETO_SHAPE, count)) * churn.mean_lifetime_steps
-        lives *= (PARETO_SHAPE - 1) / PARETO_SHAPE
-    return np.maximum(lives, 1.0)
+        lifetimes = (1 + rng.pareto(PARETO_SHAPE, count)) * churn.mean_lifetime_steps
+        lifetimes *= (PARETO_SHAPE - 1) / PARETO_SHAPE
+    return np.maximum(lifetimes, 1.0)
 
 
 def simulate_churn(
@@ -109,7 +112,7 @@ def simulate_churn(
     seed: int,
     samples: int = 20,
 ) -> ChurnTrace:
-    """Let all queries arrive, and depart, under a rule. One seed replays a run exactly."""
+    """Run all arrivals and departures under a placement rule. A seed repeats a run exactly."""
     rng = np.random.default_rng(seed)
     arrived, departs = draw_arrivals_and_departures(len(subscriptions), churn, rng)
     order, keys = _query_events(arrived, departs)
@@ -152,7 +155,7 @@ def sample_steps(last: int, samples: int) -> Indices:
 def draw_arrivals_and_departures(
     count: int, churn: Churn, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Draw the steps at which each query arrives and departs; a query lives in between."""
+    """Draw the steps at which each query arrives and departs."""
     arrivals: list[int] = []
     step = 0
     while len(arrivals) < count:
@@ -173,7 +176,7 @@ def _mean_arrivals(steps: Indices, churn: Churn) -> Floats | float:
 
 
 def _query_events(arrived: Indices, departs: Indices) -> tuple[Indices, Indices]:
-    """Return arrivals and departures in order, and their keys: 2 step, and 1 more for arrivals."""
+    """Return events in order and their sort keys: 2 * step, one more for arrivals."""
     leaving = np.flatnonzero(departs <= arrived[-1])
     events = np.concatenate((np.arange(len(arrived)), departure_events(leaving)))
     keys = np.concatenate((2 * arrived + 1, 2 * departs[leaving]))
@@ -190,14 +193,14 @@ def _change_fleet(
     if rng.random() < 0.5 or len(active) == 1:
         worker = int(active.max()) + 1
         capacities[worker] = capacities[active[0]]
-        what = f"worker {worker} added"
+        event = f"worker {worker} added"
     else:
         worker = int(rng.choice(active))
         capacities[worker] = 0.0
-        what = f"worker {worker} lost"
+        event = f"worker {worker} lost"
     changed = Fleet(capacities, fleet.slack, fleet.absolute_slack)
     replaced = online.set_fleet(changed)
-    return changed, f"{what}, {len(replaced)} queries placed again"
+    return changed, f"{event}, {len(replaced)} queries placed again"
 
 
 def _sample_placement(online: OnlinePlacer, fleet: Fleet, step: int) -> PlacementSample:

@@ -1,16 +1,17 @@
-"""Means and spreads over seeds: what claims and figures are made of."""
+"""Means and spreads over seeds, for claims and figures."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.research.experiment import Claim, Rows
+from evenflow.research.experiment import Claim
+from evenflow.research.points import Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Values of one measure over seeds.
+    """The values of one measure over seeds.
 
     >>> print(Spread((1.0, 2.0, 3.0)))
     2 ± 1
@@ -27,17 +28,17 @@ class Spread:
 
     @property
     def std(self) -> float:
-        """The deviation between seeds, of a sample; 0 for a single one."""
+        """The sample standard deviation; 0 for a single value."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     @property
     def low(self) -> float:
-        """The least."""
+        """The minimum."""
         return min(self.values)
 
     @property
     def high(self) -> float:
-        """The greatest."""
+        """The maximum."""
         return max(self.values)
 
     def __str__(self) -> str:
@@ -46,7 +47,7 @@ class Spread:
 
 
 def format_number(value: float) -> str:
-    """Write a number with three digits that matter.
+    """Format a number with three significant digits.
 
     >>> [format_number(x) for x in (0.01234, 16.52, 1234.5, 0.0, -2.0)]
     ['0.0123', '16.5', '1,234', '0', '-2']
@@ -60,7 +61,7 @@ def group_spreads(
     by: Sequence[str],
     where: Callable[[dict[str, Any]], bool] | None = None,
 ) -> dict[tuple[Any, ...], Spread]:
-    """Group a measure by other columns; rows without a value do not count.
+    """Group a measure by other columns, without rows that lack it.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"a": ["x", "y", "x"], "cost": [1.0, 2.0, 3.0]})
@@ -75,7 +76,7 @@ def group_spreads(
 
 
 def columns_equal(**columns: Any) -> Callable[[dict[str, Any]], bool]:
-    """Return a test for rows that have these values.
+    """Return a predicate for rows with these values.
 
     >>> columns_equal(window=5)({"window": 5, "seed": 1})
     True
@@ -86,24 +87,24 @@ def columns_equal(**columns: Any) -> Callable[[dict[str, Any]], bool]:
 def paired_ratios(
     rows: Rows, value: str, first: str, second: str, by: Sequence[str], column: str = "algorithm"
 ) -> Spread:
-    """Return first over second for each case that both measured, such as each load and seed.
+    """Return the ratio first / second for each case measured by both, such as a load and seed.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"algorithm": ["a", "b"], "seed": [0, 0], "cost": [3.0, 2.0]})
     >>> paired_ratios(rows, "cost", "a", "b", ["seed"]).values
     (1.5,)
     """
-    found = group_spreads(rows, value, [column, *by])
+    spreads = group_spreads(rows, value, [column, *by])
     ratios = [
-        spread.mean / found[second, *key[1:]].mean
-        for key, spread in found.items()
-        if key[0] == first and (second, *key[1:]) in found and found[second, *key[1:]].mean
+        spread.mean / spreads[second, *key[1:]].mean
+        for key, spread in spreads.items()
+        if key[0] == first and (second, *key[1:]) in spreads and spreads[second, *key[1:]].mean
     ]
     return Spread(tuple(ratios))
 
 
 def make_claim(text: str, measured: str, holds: bool, why: str = "") -> Claim:
-    """Return a claim; the reason why it does not hold is told only where it does not."""
+    """Return a claim; `why` explains a claim that does not hold and is dropped otherwise."""
     return Claim(text, measured, bool(holds), "" if holds else why)
 
 

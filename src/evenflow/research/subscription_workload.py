@@ -2,10 +2,9 @@
 
 Letters: n queries, d sources per query, beta the exponent of source popularity.
 
-Departures
-    The paper gives the degree distribution only. Source degrees follow P(D = x) ~ x^-beta on
-    1..n and are drawn until they sum to n d, so the number of sources follows from beta; their
-    stubs are shuffled into queries of d, and a source that meets a query twice is swapped away.
+The paper gives only the degree distribution. Here source degrees follow P(D = x) ~ x^-beta on 1..n
+and are drawn until they sum to n d, so beta determines the number of sources; their stubs are
+shuffled into queries of d, and duplicates within a query are swapped away.
 """
 
 from typing import Literal
@@ -31,7 +30,7 @@ def random_subscriptions(
     """
     if queries < 1 or sources_per_query < 1 or beta <= 0:
         raise InputError(
-            "queries, sources per query and beta must be positive, "
+            "queries and sources_per_query must be 1 or more, beta above 0, "
             f"got {queries}, {sources_per_query}, {beta}"
         )
     stubs = queries * sources_per_query
@@ -49,7 +48,7 @@ def random_subscriptions(
 def _zipf_degrees(
     queries: int, beta: float, stubs: int, at_least: int, rng: np.random.Generator
 ) -> Indices:
-    """Draw Zipf degrees until they sum to the number of stubs; the last one is cut."""
+    """Draw Zipf degrees until they sum to `stubs`; the last one is cut."""
     weights = np.arange(1, queries + 1, dtype=np.float64) ** -beta
     cumulative = np.cumsum(weights)
     drawn: list[int] = []
@@ -61,17 +60,17 @@ def _zipf_degrees(
         total += int(more[:fits].sum())
     degrees = np.array(drawn, dtype=np.int64)
     degrees[-1] -= total - stubs
-    if len(degrees) < at_least:  # A query needs that many distinct sources: split the largest.
+    if len(degrees) < at_least:  # too few distinct sources for a query: use equal degrees
         degrees = np.bincount(np.arange(stubs) % at_least).astype(np.int64)
     return degrees
 
 
 @kernel
 def _swap_duplicates(flat: Indices, width: int, rng: np.random.Generator) -> None:
-    """Swap a source that meets its query twice with random stubs, until none is left.
+    """Swap duplicates within a query with random stubs until none is left.
 
-    A stub is taken if neither query then holds anything twice. In tiny instances there may be
-    none: after many draws any stub is taken, and everything is looked at once more.
+    A swap must not create a duplicate. In tiny instances that may be impossible: after many draws
+    any stub is used, and all queries are checked again.
     """
     again = True
     while again:
@@ -101,13 +100,13 @@ def with_source_rates(
     correlation: RateCorrelation,
     rng: np.random.Generator,
 ) -> Subscriptions:
-    """Give the sources power-law rates, related to their popularity or not (figure 8).
+    """Return the subscriptions with power-law source rates (figure 8).
 
-    `positive`: proportional to popularity; `negative`: inversely; `random`: independent, with
+    `positive`: proportional to popularity; `negative`: inversely; `random`: independent,
     P(w > x) ~ x^-exponent.
     """
     if exponent <= 0:
-        raise InputError(f"the exponent of the rates must be positive, got {exponent}")
+        raise InputError(f"exponent must be above 0, got {exponent}")
     degrees = np.maximum(subscriptions.reader_counts(), 1).astype(np.float64)
     rates: Floats
     if correlation == "random":

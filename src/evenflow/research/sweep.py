@@ -1,11 +1,11 @@
-"""Experiments swept on Spark: a DataFrame of points in, a DataFrame of results out.
+"""Measures points as Spark tasks: a DataFrame of points in, a DataFrame of results out.
 
-Points go out in chunks, a job each and a task for each point, or for as many as take some seconds,
-as a job has its price. Twice as many tasks as the cluster has cores are under way at any time, so
-that no core waits for the longest one, and every chunk is handed back as soon as it is done:
-whoever keeps it loses only what was under way.
-Points of live experiments run streams of their own: they follow one by one, on the driver, in a
-session with a task slot for each of their workers.
+A job measures a chunk of points, one per task, or as many as take some seconds together. Twice as
+many tasks as cores are in flight, so that no core waits for the longest one. Each finished chunk is
+passed to the caller at once: an interruption loses only points in flight.
+
+Points of live experiments run streams. They run one by one, on the driver, in a session with a task
+slot for each of their workers.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from evenflow.research.experiment import Experiment, PointResult, measure_point
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiments.registry import EXPERIMENTS
 from evenflow.research.live_runner import master_with_task_slots, with_spark_run
 from evenflow.spark.session import open_session
 from evenflow.spark.worker.spark_tasks import freeze_heap
@@ -29,64 +29,64 @@ if TYPE_CHECKING:
 
 WORK_SCHEMA = pa.schema({"experiment": pa.string(), "point": pa.string()})
 RESULT_DDL = "experiment string, point string, rows string, cpu_seconds double, error string"
-MAX_JOBS = 32  # at most, at a time
-TASK_SECONDS, MAX_POINTS_PER_TASK = (
-    3.0,
-    16,
-)  # of a task, as far as can be foreseen; points of a task
+MAX_JOBS = 32  # running at a time
+TASK_SECONDS = 3.0  # that a task should take, by the mean of earlier points
+MAX_POINTS_PER_TASK = 16
 
-WorkItem = tuple[str, str]  # the id of an experiment, and the name of a point
+WorkItem = tuple[str, str]  # experiment id, point name
+Save = Callable[[list[PointResult]], None]
+FindExperiment = Callable[[str], Experiment]
 
 
 class MeasurePoints:
-    """mapInArrow over points."""
+    """Measures points in a Spark task, as function of `mapInArrow`."""
 
-    def __init__(self, find: Callable[[str], Experiment]) -> None:
+    def __init__(self, find: FindExperiment) -> None:
         self.find = find
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Measure the points of one partition, one by one."""
+        """Measure the points of one partition."""
         freeze_heap()
         for batch in batches:
             for row in batch.to_pylist():
-                outcome = measure_point(self.find(row["experiment"]), row["point"])
-                yield pa.RecordBatch.from_pylist([asdict(outcome)])
+                result = measure_point(self.find(row["experiment"]), row["point"])
+                yield pa.RecordBatch.from_pylist([asdict(result)])
 
 
 def sweep_points(
     spark: "SparkSession",
     work: Sequence[WorkItem],
-    keep: Callable[[list[PointResult]], None],
-    find: Callable[[str], Experiment] = EXPERIMENTS.__getitem__,
+    save: Save,
+    find: FindExperiment = EXPERIMENTS.__getitem__,
 ) -> None:
-    """Measure all points; `keep` is called with each chunk that is done, on this thread.
+    """Measure all points and call `save` with each finished chunk, on this thread.
 
-    A point that several figures show is measured once.
+    A point that several figures share is measured once.
     """
     planned = group_equal_points([item for item in work if not find(item[0]).live], find)
 
-    def keep_all(outcomes: list[PointResult]) -> None:
-        keep(
+    def save_all(results: list[PointResult]) -> None:
+        save(
             [
-                replace(outcome, experiment=id_, cpu_seconds=0.0 if at else outcome.cpu_seconds)
-                for outcome in outcomes
-                for at, id_ in enumerate(planned[outcome.experiment, outcome.point])
+                replace(result, experiment=id_, cpu_seconds=0.0 if index else result.cpu_seconds)
+                for result in results
+                for index, id_ in enumerate(planned[result.experiment, result.point])
             ]
         )
 
-    _measure_on_tasks(spark, list(planned), keep_all, find)
+    _measure_on_tasks(spark, list(planned), save_all, find)
     for id_, point in work:
         if find(id_).live:
-            keep([measure_point(with_spark_run(find(id_), spark), point)])
+            save([measure_point(with_spark_run(find(id_), spark), point)])
 
 
 def sweep_on_master(
     master: str,
     work: Sequence[WorkItem],
-    keep: Callable[[list[PointResult]], None],
-    find: Callable[[str], Experiment] = EXPERIMENTS.__getitem__,
+    save: Save,
+    find: FindExperiment = EXPERIMENTS.__getitem__,
 ) -> None:
-    """Measure all points on a master; a local one gets more task slots for live points."""
+    """Measure all points on a master; a local master gets more task slots for live points."""
     planned = [item for item in work if not find(item[0]).live]
     live = [item for item in work if find(item[0]).live]
     slots = max((int(json.loads(point).get("workers", 1)) for _, point in live), default=1)
@@ -94,7 +94,7 @@ def sweep_on_master(
         if part:
             spark = open_session(chosen, {"spark.app.name": "evenflow reproduce"})
             try:
-                sweep_points(spark, part, keep, find)
+                sweep_points(spark, part, save, find)
             finally:
                 spark.stop()
 
@@ -102,13 +102,13 @@ def sweep_on_master(
 def _measure_on_tasks(
     spark: "SparkSession",
     work: Sequence[WorkItem],
-    keep: Callable[[list[PointResult]], None],
-    find: Callable[[str], Experiment],
+    save: Save,
+    find: FindExperiment,
 ) -> None:
-    """Measure points as Spark tasks."""
+    """Measure points in Spark tasks."""
     cores = spark.sparkContext.defaultParallelism
     jobs = min(2 * cores, MAX_JOBS)
-    seconds: dict[str, list[float]] = {}  # of the points of each experiment that are done
+    seconds: dict[str, list[float]] = {}  # of finished points, by experiment
     chunks = _chunks(one_per_algorithm_first(work), max(2 * cores // jobs, 1), seconds)
     pending: set[Future[list[PointResult]]] = set()
     with ThreadPoolExecutor(jobs, thread_name_prefix="evenflow-sweep") as threads:
@@ -122,22 +122,20 @@ def _measure_on_tasks(
                     return
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
-                    outcomes = future.result()
-                    for one in outcomes:
-                        seconds.setdefault(one.experiment, []).append(one.cpu_seconds)
-                    keep(outcomes)
+                    results = future.result()
+                    for result in results:
+                        seconds.setdefault(result.experiment, []).append(result.cpu_seconds)
+                    save(results)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
-            # A second Ctrl-C may have broken what we talk to Spark through: the first is told.
+            # A second Ctrl-C may have broken the connection to Spark: raise the first.
             with suppress(Exception):
                 spark.sparkContext.cancelAllJobs()
             raise
 
 
-def group_equal_points(
-    work: Sequence[WorkItem], find: Callable[[str], Experiment]
-) -> dict[WorkItem, list[str]]:
-    """Return what is to be measured, and the experiments that each result is for, its own first."""
+def group_equal_points(work: Sequence[WorkItem], find: FindExperiment) -> dict[WorkItem, list[str]]:
+    """Return the points to measure, each with the ids of all experiments that share it."""
     first: dict[tuple[object, str], WorkItem] = {}
     shared: dict[WorkItem, list[str]] = {}
     for id_, point in work:
@@ -147,16 +145,16 @@ def group_equal_points(
 
 
 def one_per_algorithm_first(work: Sequence[WorkItem]) -> list[WorkItem]:
-    """Put one point of each algorithm of each experiment first, those of the papers in turn.
+    """Put one point of each algorithm of each experiment first, alternating between papers.
 
-    They compile what the others then find on disk, and processes side by side have different
-    papers' kernels to compile, instead of the same ones each.
+    These points compile kernels, which later points read from disk; alternating papers lets
+    parallel processes compile different kernels.
     """
-    scouts: dict[tuple[str, str], WorkItem] = {}
+    first_points: dict[tuple[str, str], WorkItem] = {}
     for item in work:
-        scouts.setdefault((item[0], json.loads(item[1]).get("algorithm", "")), item)
+        first_points.setdefault((item[0], json.loads(item[1]).get("algorithm", "")), item)
     papers: dict[str, list[WorkItem]] = {}
-    for item in scouts.values():
+    for item in first_points.values():
         papers.setdefault(item[0].partition("-")[0], []).append(item)
     turns = zip_longest(*papers.values())
     first = [item for turn in turns for item in turn if item is not None]
@@ -167,23 +165,23 @@ def one_per_algorithm_first(work: Sequence[WorkItem]) -> list[WorkItem]:
 def _chunks(
     work: Sequence[WorkItem], tasks: int, seconds: Mapping[str, Sequence[float]]
 ) -> Iterator[Sequence[WorkItem]]:
-    """Cut the work for jobs of so many tasks: each one point, or as many as take some seconds."""
-    at = 0
-    while at < len(work):
-        experiment = work[at][0]
+    """Split the work into jobs of so many tasks, each of about TASK_SECONDS."""
+    start = 0
+    while start < len(work):
+        experiment = work[start][0]
         known = seconds.get(experiment, [TASK_SECONDS])
         most = tasks * min(
             max(int(TASK_SECONDS * len(known) / max(sum(known), 1e-3)), 1), MAX_POINTS_PER_TASK
         )
-        chunk = list(takewhile(lambda item: item[0] == experiment, work[at : at + most]))  # noqa: B023
+        chunk = list(takewhile(lambda item: item[0] == experiment, work[start : start + most]))  # noqa: B023
         yield chunk
-        at += len(chunk)
+        start += len(chunk)
 
 
 def _measure_chunk(
-    spark: "SparkSession", chunk: Sequence[WorkItem], find: Callable[[str], Experiment]
+    spark: "SparkSession", chunk: Sequence[WorkItem], find: FindExperiment
 ) -> list[PointResult]:
-    rows = [dict(zip(WORK_SCHEMA.names, item, strict=True)) for item in chunk]
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, WORK_SCHEMA))
-    found = frame.mapInArrow(MeasurePoints(find), RESULT_DDL).collect()
-    return [PointResult(**row.asDict()) for row in found]
+    points = [dict(zip(WORK_SCHEMA.names, item, strict=True)) for item in chunk]
+    frame = spark.createDataFrame(pa.Table.from_pylist(points, WORK_SCHEMA))
+    rows = frame.mapInArrow(MeasurePoints(find), RESULT_DDL).collect()
+    return [PointResult(**row.asDict()) for row in rows]

@@ -1,16 +1,17 @@
-"""What a sweep keeps: finished points as they come, so that an interruption loses none.
+"""The output folder of a sweep. Finished points are written at once and survive an interruption.
 
-    OUT/points/ID/*.parquet    finished points, one file for each chunk, renamed into place
+    OUT/points/ID/*.parquet    finished points, one file per chunk, renamed into place
     OUT/ID.parquet             all rows of an experiment, tidy, once its grid is complete
 
-A point that was measured by other code than today's is measured again: every file names the code
-that made it. Figures and reports are no part of that: they are made anew from what is kept.
+Every file of points carries a digest of the code that measured them; points of other code are
+measured again. Code that only draws or reports is not part of the digest: figures and reports are
+written again on every run.
 """
 
 import fcntl
 import hashlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
@@ -21,11 +22,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenflow.errors import InputError
-from evenflow.research.experiment import PointResult
+from evenflow.research.experiment import Experiment, PointResult
 
-DIGEST_PACKAGES = ("model", "planning", "simulation", "experiments")  # whose code makes the numbers
-LIVE_DIGEST_PACKAGES = ("spark", "sql")  # and, where streams are run, the runtime's
-PRESENTATION_FILES = ("drawing.py", "looks.py", "measures.py", "report.py", "results.py")
+# The code that produces the numbers of an experiment; a live one also runs the runtime.
+DIGEST_PACKAGES = ("model", "planning", "datasets", "research")
+LIVE_PACKAGES = ("spark", "sql", "storage")
+LIVE_FILES = {"research/live_runner.py", "research/sweep.py"}
+PRESENTATION_FILES = {
+    "research/figures.py",
+    "research/plot_styles.py",
+    "research/seed_statistics.py",
+    "research/sweep_folder.py",
+    "research/sweep_report.py",
+}
 POINT_SCHEMA = pa.schema(
     {
         "experiment": pa.string(),
@@ -37,40 +46,30 @@ POINT_SCHEMA = pa.schema(
 )
 
 
-def code_digest(experiment: str) -> str:
-    """Return a digest of the code that makes an experiment's numbers."""
-    from evenflow.research.experiments import (
-        EXPERIMENTS,  # which imports this package's other modules
-    )
-
-    known = EXPERIMENTS.get(experiment)
-    return _package_digest(
-        (*DIGEST_PACKAGES, *LIVE_DIGEST_PACKAGES)
-        if known is not None and known.live
-        else DIGEST_PACKAGES
-    )
-
-
 @cache
-def _package_digest(packages: tuple[str, ...]) -> str:
+def code_digest(live: bool) -> str:
+    """Return a digest of the code that measures points, live ones or all others."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
+    packages = (*DIGEST_PACKAGES, *LIVE_PACKAGES) if live else DIGEST_PACKAGES
+    excluded = PRESENTATION_FILES if live else PRESENTATION_FILES | LIVE_FILES
     for package in packages:
         for path in sorted((root / package).rglob("*.py")):
-            if package == "experiments" and path.name in PRESENTATION_FILES:
-                continue
-            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+            name = path.relative_to(root).as_posix()
+            if name not in excluded and not name.startswith("research/cli/"):
+                digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 class SweepFolder:
-    """The folder of a sweep."""
+    """The output folder of a sweep over some experiments; used on the driver's main thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, experiments: Iterable[Experiment]) -> None:
         self.folder = folder
+        self._digests = {e.id: code_digest(e.live) for e in experiments}
 
     @contextmanager
     def locked(self) -> Iterator["SweepFolder"]:
-        """Make the folder, refuse what cannot be written, and keep other sweeps out."""
+        """Create the folder, check that it is writable, and lock out other sweeps."""
         try:
             (self.folder / "points").mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder):
@@ -85,32 +84,34 @@ class SweepFolder:
             except OSError as error:
                 raise InputError(
                     f"--out {self.folder}: another sweep is writing there; "
-                    "wait for its end or name another folder"
+                    "wait until it ends, or choose another folder"
                 ) from error
             yield self
 
-    def append_results(self, outcomes: Sequence[PointResult]) -> None:
-        """Keep finished points; failed ones are not finished."""
-        done = [outcome for outcome in outcomes if not outcome.error]
-        for experiment in dict.fromkeys(outcome.experiment for outcome in done):
-            mine = [asdict(outcome) for outcome in done if outcome.experiment == experiment]
-            self._write(experiment, pa.Table.from_pylist(mine, POINT_SCHEMA))
+    def append_results(self, results: Sequence[PointResult]) -> None:
+        """Write the points that did not fail."""
+        finished: dict[str, list[PointResult]] = {}
+        for result in results:
+            if not result.error:
+                finished.setdefault(result.experiment, []).append(result)
+        for experiment, points in finished.items():
+            self._write(experiment, points)
 
     def finished_points(self, experiment: str) -> dict[str, PointResult]:
-        """Return the finished points of an experiment by name."""
-        found: dict[str, PointResult] = {}
+        """Return the finished points of an experiment, by point name."""
+        finished: dict[str, PointResult] = {}
         for path in self._files(experiment):
             table = self._read(path)
-            if (table.schema.metadata or {}).get(b"code", b"").decode() == code_digest(experiment):
-                found |= {row["point"]: PointResult(**row) for row in table.to_pylist()}
-        return found
+            digest = (table.schema.metadata or {}).get(b"code", b"").decode()
+            if digest == self._digests[experiment]:
+                finished |= {row["point"]: PointResult(**row) for row in table.to_pylist()}
+        return finished
 
     def merge_files(self, experiment: str) -> None:
-        """Put the many small files of an experiment into one."""
+        """Replace the many small files of an experiment by one."""
         old = self._files(experiment)
         if len(old) > 1:
-            kept = [asdict(outcome) for outcome in self.finished_points(experiment).values()]
-            self._write(experiment, pa.Table.from_pylist(kept, POINT_SCHEMA))
+            self._write(experiment, self.finished_points(experiment).values())
             for path in old:
                 path.unlink()
 
@@ -122,18 +123,19 @@ class SweepFolder:
             return pq.read_table(path)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"{path}: cannot be read ({error}); remove it, and its points are run again"
+                f"{path}: cannot be read ({error}); delete it to measure its points again"
             ) from error
 
-    def _write(self, experiment: str, table: pa.Table) -> None:
+    def _write(self, experiment: str, results: Iterable[PointResult]) -> None:
         folder = self.folder / "points" / experiment
         folder.mkdir(exist_ok=True)
-        named = table.replace_schema_metadata({"code": code_digest(experiment)})
-        write_parquet_atomically(named, folder / f"{uuid4()}.parquet")
+        schema = POINT_SCHEMA.with_metadata({"code": self._digests[experiment]})
+        table = pa.Table.from_pylist([asdict(result) for result in results], schema)
+        write_parquet_atomically(table, folder / f"{uuid4()}.parquet")
 
 
 def write_parquet_atomically(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file that is either whole or not there."""
+    """Write a Parquet file under another name, then rename it."""
     partial = path.with_suffix(".partial")
     pq.write_table(table, partial)
     partial.replace(path)

@@ -8,14 +8,15 @@ from pathlib import Path
 from string import Template
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, PointResult, Rows, Scale, tidy_table
+from evenflow.research.experiment import Claim, Experiment, PointResult, tidy_table
+from evenflow.research.points import Rows, Scale
 from evenflow.research.seed_statistics import markdown_table
 from evenflow.research.sweep_folder import write_parquet_atomically
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """An experiment as it came out."""
+    """The results of one experiment."""
 
     experiment: Experiment
     point_count: int
@@ -27,28 +28,28 @@ class ReportSection:
 
 
 def write_section(
-    experiment: Experiment, outcomes: Sequence[PointResult], folder: Path
+    experiment: Experiment, results: Sequence[PointResult], folder: Path
 ) -> ReportSection:
     """Write an experiment's rows and figure; return its section."""
-    rows: Rows = tidy_table(list(outcomes))
+    rows: Rows = tidy_table(list(results))
     write_parquet_atomically(rows, folder / f"{experiment.id}.parquet")
-    pictures: tuple[str, ...] = ()
+    figure_files: tuple[str, ...] = ()
     if experiment.draw is not None:
         with figures.figure_style():
-            pictures = figures.save_figure(experiment.draw(rows), folder, experiment.id)
+            figure_files = figures.save_figure(experiment.draw(rows), folder, experiment.id)
     return ReportSection(
         experiment,
-        len(outcomes),
-        sum(outcome.cpu_seconds for outcome in outcomes),
+        len(results),
+        sum(result.cpu_seconds for result in results),
         len(rows),
         "" if experiment.markdown is None else experiment.markdown(rows),
-        pictures,
+        figure_files,
         tuple(experiment.claims(rows)),
     )
 
 
 def write_report(sections: Sequence[ReportSection], scale: Scale, folder: Path) -> None:
-    """Write report.md, which shows the pictures beside it, and report.html, which holds them."""
+    """Write report.md, which links the figures, and report.html, which embeds them."""
     (folder / "report.md").write_text(report_markdown(sections, scale))
     (folder / "report.html").write_text(report_html(sections, scale, folder))
 
@@ -112,7 +113,7 @@ $body
 
 
 def report_html(sections: Sequence[ReportSection], scale: Scale, folder: Path) -> str:
-    """Return the report as one page that needs no other file."""
+    """Return the report as one self-contained page."""
     links, body, paper = [], [], ""
     for section in sections:
         id_ = escape(section.experiment.id)
@@ -133,7 +134,7 @@ def report_html(sections: Sequence[ReportSection], scale: Scale, folder: Path) -
 
 
 def _image_data_url(path: Path) -> str:
-    # As an image, not inline: the ids inside two SVGs would meet.
+    # As an image, not inline: the ids of two SVGs would collide.
     data = base64.b64encode(path.read_bytes()).decode()
     return f'<p><img alt="{escape(path.stem)}" src="data:image/svg+xml;base64,{data}"></p>'
 
@@ -146,7 +147,7 @@ def _html_table(table: str) -> str:
         for line in table.splitlines()
         if not line.startswith("|---")
     ]
-    head, *rest = [_html_row(row, "th" if at == 0 else "td") for at, row in enumerate(cells)]
+    head, *rest = [_html_row(row, "th" if index == 0 else "td") for index, row in enumerate(cells)]
     return f"<table>{head}{''.join(rest)}</table>"
 
 

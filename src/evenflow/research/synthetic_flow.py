@@ -1,7 +1,7 @@
-"""A synthetic flow: queries whose true loads are known, observed as the runtime observes them.
+"""A synthetic flow: queries with known loads, observed as the runtime observes them.
 
-It follows plans as the runtime does: what is decided at the border of batch b holds from b + 2 on.
-Measured loads carry noise; heavy keys are listed one by one, the others added up, on each worker.
+As in the runtime, a plan decided after batch b takes effect in batch b + 2. Measured loads have
+noise; heavy keys are listed, the others summed per worker.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ Controller = Callable[[Sequence[Snapshot], Sequence[Decision]], Decision]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryDemand:
-    """What a query needs: CPU seconds in a batch, of each key where it has keys.
+    """The CPU seconds that a query needs in a batch, by key.
 
-    key_seconds  batch -> load of each key, or one number in an array for a query without a key
-    hashes  of the keys; None: the query has none and can only be whole
-    state_bytes  bytes kept for each key
-    fixed_seconds  what is needed besides on every worker that has the query or keys of it
+    key_seconds    batch -> load of each key; one element for a query without a key
+    hashes         of the keys; None: the query has no key and can only be whole
+    state_bytes    state of each key
+    fixed_seconds  additional load on every worker that runs the query
     """
 
     key_seconds: Callable[[int], Floats]
@@ -38,9 +38,9 @@ class QueryDemand:
 class SyntheticFlow:
     """Queries under a plan, one batch after the other.
 
-    noise       relative standard deviation of what is measured of a query on a worker
-    heavy_keys  listed at most for each query and worker
-    stalls      (batch, worker): a worker that does nothing in one batch and catches up in the next
+    noise       relative standard deviation of the measured load of a query on a worker
+    heavy_keys  maximum number of listed keys per query and worker
+    stalls      (batch, worker): the worker does nothing in the batch and catches up in the next
     """
 
     queries: dict[str, QueryDemand]
@@ -62,7 +62,7 @@ class SyntheticFlow:
         self._rng = np.random.default_rng(self.seed)
 
     def true_loads(self) -> Floats:
-        """Return what each worker carries in the coming batch, without noise."""
+        """Return the load of each worker in the next batch, without noise."""
         total = np.zeros(self.plan.workers)
         for name, query in self.queries.items():
             total += self._worker_loads(name, query, query.key_seconds(self.batch))
@@ -74,7 +74,7 @@ class SyntheticFlow:
         return float(loads.max() / loads.mean())
 
     def step(self, controller: Controller) -> Decision:
-        """Run a batch, decide, and go on to the next batch."""
+        """Run a batch, decide, and advance to the next batch."""
         snapshot = self.observe()
         self.snapshots.append(snapshot)
         decision = controller(self.snapshots, self.decisions)
@@ -84,7 +84,7 @@ class SyntheticFlow:
         return decision
 
     def add_query(self, name: str, demand: QueryDemand, worker: int | None) -> None:
-        """Host one more query from the next batch on; without a worker it is keyed."""
+        """Add a query from the next batch on, keyed if `worker` is None."""
         self.queries = {**self.queries, name: demand}
         self.plan, self.next_plan = (
             replace(plan, tables={**plan.tables, name: RoutingTable()})
@@ -106,7 +106,7 @@ class SyntheticFlow:
         )
 
     def observe(self) -> Snapshot:
-        """Return the snapshot of the batch under the present plan."""
+        """Return the snapshot of the batch under the current plan."""
         loads = {name: self._query_load(name, query) for name, query in self.queries.items()}
         return Snapshot(
             self.batch,
@@ -133,12 +133,12 @@ class SyntheticFlow:
         return loads + self._fixed_loads(name, query)
 
     def _fixed_loads(self, name: str, query: QueryDemand) -> Floats:
-        """Return what a query needs of each worker that has some of it, whatever its keys need."""
-        stepped = np.isin(np.arange(self.plan.workers), self._owners(name, query))
-        return np.where(stepped, query.fixed_seconds, 0.0)
+        """Return the fixed load of a query on each worker that runs it."""
+        hosts = np.isin(np.arange(self.plan.workers), self._owners(name, query))
+        return np.where(hosts, query.fixed_seconds, 0.0)
 
     def _measurement_factors(self) -> Floats:
-        """Return what is measured of the true load of each worker."""
+        """Return measured over true load of each worker."""
         factors = np.maximum(1 + self.noise * self._rng.standard_normal(self.plan.workers), 0.05)
         for worker in range(self.plan.workers):
             if (self.batch, worker) in self.stalls:

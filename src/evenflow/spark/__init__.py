@@ -1,6 +1,1 @@
-"""The runtime on Spark: the only package that imports pyspark."""
-
-from evenflow.spark.flow import Flow
-from evenflow.spark.run import Run
-
-__all__ = ["Flow", "Run"]
+"""The runtime on Spark. `driver`, `worker` and `protocol` show which process runs a file."""

@@ -1,4 +1,4 @@
-"""Spark's frames, brought to the Arrow values used inside."""
+"""Schemas and rows of Spark DataFrames as Arrow values."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(frame: "DataFrame", what: str) -> pa.Schema:
-    """Return a frame's columns as Arrow types, times in UTC."""
+    """Return the schema of a DataFrame in Arrow types, times in UTC."""
     try:
         return to_arrow_schema(frame.schema, timezone="UTC")
     except Exception as error:
@@ -20,6 +20,6 @@ def arrow_schema(frame: "DataFrame", what: str) -> pa.Schema:
 
 
 def arrow_rows(frame: "DataFrame", schema: pa.Schema) -> pa.Table:
-    """Collect a frame."""
+    """Collect a DataFrame."""
     rows: Any = frame.toArrow()
     return rows.cast(schema).combine_chunks()

@@ -10,18 +10,21 @@ import pyarrow as pa
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
 from evenflow.spark.arrow import arrow_rows, arrow_schema
 from evenflow.spark.driver.balancer import Balancer
+from evenflow.spark.driver.commands import CommandLog
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import Controller
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec, join_names
+from evenflow.spark.protocol.query_compiler import engine_version
+from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
 from evenflow.spark.run import Run
-from evenflow.spark.worker.sql_runtime import SqlRuntime, engine_version
-from evenflow.spark.worker.worker_batch import TaskRuntime
+from evenflow.spark.worker.sql_runtime import SqlRuntime
+from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.bundle import Bundle, pack
 from evenflow.storage.file_store import FileStore
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Flow(query_api.QueryMethods):
-    """Streams, reference tables and queries that share `workers` workers on one Spark.
+    """Streams, reference tables and queries that share `workers` workers on one Spark session.
 
     ```python
     flow = Flow(spark, workers=4, checkpoint="/data/flow")
@@ -47,7 +50,7 @@ class Flow(query_api.QueryMethods):
     def __init__(
         self, spark: "SparkSession", *, workers: int, checkpoint: str, active: int | None = None
     ) -> None:
-        """Take `workers` slots, of which the first `active` are used at first (all by default)."""
+        """Use `workers` workers; the first `active` get work at the start (default: all)."""
         if not 1 <= workers <= 4096:
             raise InputError(f"workers must be between 1 and 4096, got {workers}")
         if active is not None and not 1 <= active <= workers:
@@ -66,7 +69,7 @@ class Flow(query_api.QueryMethods):
         return self._registry.queries
 
     def source(self, name: str, frame: "DataFrame", *, time: str, watermark: str) -> None:
-        """Name a streaming DataFrame; rows may come `watermark` late by their `time` column."""
+        """Name a streaming DataFrame; its rows may be `watermark` late by their `time` column."""
         if not frame.isStreaming:
             raise InputError(f"source {name!r} is a static DataFrame; use table() for it")
         check_name_free(name, "source", self._registry)
@@ -81,7 +84,7 @@ class Flow(query_api.QueryMethods):
         self._registry = replace(self._registry, streams={**self._registry.streams, name: spec})
 
     def table(self, name: str, frame: "DataFrame") -> None:
-        """Name a static DataFrame that queries may join; its rows are those of now."""
+        """Name a static DataFrame that queries may join; its rows are read now."""
         if frame.isStreaming:
             raise InputError(f"table {name!r} is a streaming DataFrame; use source() for it")
         check_name_free(name, "table", self._registry)
@@ -104,7 +107,7 @@ class Flow(query_api.QueryMethods):
         self._subscriptions.append((name, rows))
 
     def _submit(self, submission: Submission) -> Hosted:
-        self._registry, self._plan = submission(self._registry, self._plan)
+        self._registry, self._plan = submission.apply(self._registry, self._plan)
         self._submissions.append(submission)
         return self._registry.queries[submission.name]
 
@@ -118,61 +121,60 @@ class Flow(query_api.QueryMethods):
         measure: bool = True,
         emulated_cost: float = 0.0,
     ) -> Run:
-        """Run everything, from where the checkpoint stands if there is one.
+        """Start the run, or continue where the checkpoint stands.
 
-        With `available_now` it processes what is there, then ends. `balancing` says how keys and
-        queries are kept even; without it they stay where they are put. A `controller` of your own
-        sees every batch at its border and may return a plan to follow. `measure` is whether keyed
-        queries are measured key by key. `emulated_cost` is for experiments only: seconds that
-        every row takes each query besides its real work (see `MeasureOptions`).
+        With `available_now` it processes the rows there are, then ends. `balancing` says how keys
+        and queries are kept even; without it they stay where they are placed. A `controller` of
+        your own sees every completed batch and may return a plan to follow. `measure` turns the
+        measuring of single keys on or off. `emulated_cost` is for experiments only: seconds that
+        every row costs each query on top of its real work (see `MeasureOptions`).
         """
         duration_us(trigger, "trigger")
-        measuring = MeasureOptions(measure, emulated_cost)
+        options = MeasureOptions(measure, emulated_cost)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         balancer = Balancer(balancing or Balancing.off(), controller)
-        driver = Committer(
-            self._store, self._plan.workers, balancer, balancer.place_arrivals, balancer.record
-        )
+        committer = Committer(self._store, self._plan.workers, balancer)
         try:
-            self._open_checkpoint(driver)
-            balancer.open(self._store, driver.head().batch)
-            run = Run(self._spark, driver, balancer, self._sources, self.runtime, measuring)
+            self._open_checkpoint(committer)
+            balancer.open(self._store, committer.checkpoint.head().batch)
+            run = Run(self._spark, committer, self._sources, self.runtime, options)
             run.begin(None if available_now else trigger)
         except BaseException:
-            driver.close()
+            committer.checkpoint.close()
             raise
         return run
 
-    def _open_checkpoint(self, driver: Committer) -> None:
-        if driver.open(self._registry, self._plan, engine_version()):
-            driver.write_first_subscriptions(self._subscriptions)
+    def _open_checkpoint(self, committer: Committer) -> None:
+        if committer.open(self._registry, self._plan, engine_version()):
+            committer.write_first_subscriptions(self._subscriptions)
             return
-        self._resume(driver)
+        self._resume(committer.commands)
         for name, rows in self._subscriptions:
-            driver.subscribe(name, rows, begin=True)
+            committer.commands.subscribe(name, rows, subscribe=True)
 
-    def _resume(self, driver: Committer) -> None:
-        """Match what is declared with what the checkpoint hosts; ask for what is new."""
-        hosted, _ = driver.next_registry_and_plan()
+    def _resume(self, commands: CommandLog) -> None:
+        """Compare the declared queries with those in the checkpoint, and submit new ones."""
+        hosted = commands.next_registry()
         for name, spec in hosted.streams.items():
             if not spec.derived and self._registry.streams.get(name) != spec:
                 raise InputError(
-                    f"the checkpoint reads source {name!r} with other columns, time or watermark, "
-                    "or it is not declared; declare it as before or start with a new checkpoint"
+                    f"source {name!r} is in the checkpoint with different columns, time or "
+                    "watermark, or is not declared; declare it as before or start with a new "
+                    "checkpoint"
                 )
         added = self._sources.keys() - hosted.streams.keys()
         if added:
             raise InputError(
-                f"source {join_names(added)} is not in the checkpoint, and Spark cannot add a source "
-                "to a running stream; start with a new checkpoint"
+                f"source {join_names(added)} is not in the checkpoint, and Spark cannot add a "
+                "source to a running stream; start with a new checkpoint"
             )
         for submission in self._submissions:
             before = hosted.queries.get(submission.name)
             if before is None:
-                driver.submit(submission)
+                commands.submit(submission)
             elif not submission.is_same_definition(before):
                 raise InputError(
-                    f"query {submission.name!r} runs in the checkpoint with other words: "
-                    f"{before.text!r}; cancel it first, or use another name"
+                    f"query {submission.name!r} exists in the checkpoint with a different "
+                    f"definition: {before.text!r}; cancel it first, or use another name"
                 )

@@ -1,6 +1,5 @@
-"""From a checked specification to a flow: frames for its sources and tables, queries in order."""
+"""Build a flow from a checked spec: DataFrames of sources and tables, then queries in order."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +10,20 @@ from evenflow.errors import InputError
 from evenflow.spark.arrow import arrow_schema
 from evenflow.spark.flow import Flow
 from evenflow.spec import CheckedSpec, files
+from evenflow.spec.datasets import ensure_dataset_files
+from evenflow.spec.files import spark_options
 from evenflow.spec.models import InputSpec, ReferenceTableSpec
-from evenflow.spec.replay import ensure_dataset_files
 from evenflow.sql import import_operator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# These know their columns and take no schema.
+# These formats know their columns and take no schema.
 _FORMATS_WITH_OWN_COLUMNS = ("kafka", "rate", "rate-micro-batch", "socket")
 
 
 def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str) -> Flow:
-    """Return a flow with everything that the specification names."""
+    """Return a flow with everything that the spec declares."""
     spec = checked.spec
     flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint)
     for name, source in spec.sources.items():
@@ -40,7 +40,7 @@ def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str)
 
 
 def data_folder(checked: CheckedSpec) -> Path:
-    """Return where bundled data is written: beside the checkpoint if that is local."""
+    """Return where bundled datasets are written: next to the checkpoint if it is local."""
     place = Path(checked.resolve(checked.spec.checkpoint).removeprefix("file://"))
     return place.parent / f"{place.name}-data" if place.is_absolute() else Path("evenflow-data")
 
@@ -104,17 +104,5 @@ def _conform(checked: CheckedSpec, name: str, frame: "DataFrame") -> "DataFrame"
     except PySparkException:
         found = ", ".join(f"{f.name} {f.type}" for f in arrow_schema(frame, f"{name!r}"))
         raise InputError(
-            f"{name!r} has not the columns that its schema says: it has {found}"
+            f"{name!r} does not match its declared schema; its columns are {found}"
         ) from None
-
-
-def spark_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Write options as Spark reads them.
-
-    >>> spark_options({"header": True, "maxFilesPerTrigger": 1})
-    {'header': 'true', 'maxFilesPerTrigger': '1'}
-    """
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in options.items()
-    }

@@ -1,7 +1,6 @@
-"""Ways to declare a query, the same before a run and while it runs.
+"""Methods that declare queries, the same on a `Flow` and on a `Run`.
 
-`Flow` and `Run` take these functions as their methods; each says only what becomes of what is
-declared. On a run it takes effect at a batch border and survives the driver.
+On a run they take effect at the next batch boundary and survive a restart of the driver.
 """
 
 from abc import ABC, abstractmethod
@@ -11,13 +10,19 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.errors import InputError
-from evenflow.spark.driver.submission import KeyArgument, Submission, key_spec, subscription_rows
-from evenflow.spark.protocol.registry import Hosted, join_names
+from evenflow.names import join_names
+from evenflow.spark.driver.submission import (
+    KeyArgument,
+    Submission,
+    key_spec,
+    subscription_rows,
+)
+from evenflow.spark.protocol.registry import Hosted
 from evenflow.sql import Operator, operator_path
 
 
 class QueryMethods(ABC):
-    """What queries and subscriptions can be declared on."""
+    """Base of `Flow` and `Run`; they assign the functions below as methods, under their names."""
 
     @abstractmethod
     def _submit(self, submission: Submission) -> Hosted:
@@ -25,7 +30,7 @@ class QueryMethods(ABC):
 
     @abstractmethod
     def _subscribe(self, name: str, rows: pa.Table) -> None:
-        """Begin subscriptions of a template."""
+        """Add subscriptions of a template."""
 
     @abstractmethod
     def _declared_queries(self) -> Mapping[str, Hosted]:
@@ -41,10 +46,10 @@ def query(
     publish: bool = False,
     worker: int | None = None,
 ) -> Hosted:
-    """Host a continuous query: on one worker, or with `key` over all of them.
+    """Host a continuous query: on one worker, or with `key` spread over all of them.
 
-    `publish` makes its results a stream for later queries, `worker` pins it. What cannot run
-    continuously is refused here, with what to write instead.
+    `publish` makes its results a stream for other queries; `worker` pins it to a worker. A query
+    that cannot run continuously is refused with what to write instead.
     """
     return self._submit(Submission("query", name, sql, key_spec(key), publish, worker))
 
@@ -72,24 +77,24 @@ def operator(
     publish: bool = False,
     worker: int | None = None,
 ) -> Hosted:
-    """Host a Python class over Arrow tables, for what SQL cannot say."""
-    over = (streams,) if isinstance(streams, str) else tuple(streams)
+    """Host a Python class over Arrow tables, for what SQL cannot express."""
+    inputs = (streams,) if isinstance(streams, str) else tuple(streams)
     path = operator_path(operator)
-    return self._submit(Submission("operator", name, path, key_spec(key), publish, worker, over))
+    return self._submit(Submission("operator", name, path, key_spec(key), publish, worker, inputs))
 
 
 def subscribe(self: QueryMethods, name: str, rows: Any) -> None:
     """Subscribe to a template with a mapping, a list or a DataFrame of rows.
 
-    A row has the column `subscription`, its name, and one for each parameter. A name that is known
-    takes the new parameters.
+    A row has the column `subscription`, its name, and one for each parameter. A name that is
+    subscribed already gets the new parameters.
     """
     self._subscribe(name, subscription_rows(find_template(self, name), rows))
 
 
 def find_template(self: QueryMethods, name: str) -> Hosted:
-    """Return a template by name, or say which there are."""
-    known = self._declared_queries()
-    if name not in known:
-        raise InputError(f"there is no template {name!r}; there are {join_names(known)}")
-    return known[name]
+    """Return a template by name, or list those there are."""
+    queries = self._declared_queries()
+    if name not in queries:
+        raise InputError(f"there is no template {name!r}; there are {join_names(queries)}")
+    return queries[name]

@@ -1,4 +1,4 @@
-"""A running flow: the handle to submit, cancel, move and stop; `view` is what can be read of it."""
+"""`Run`: the handle to a running flow, to submit, cancel, move and stop."""
 
 import threading
 import time
@@ -10,19 +10,19 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
-from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
-from evenflow.spark.driver.commands import CancelQuery, PinQuery
+from evenflow.spark.driver.commands import CancelQuery, DrainWorker, PinQuery
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.streaming_query import report_frame, start_streaming_query
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.registry import Hosted, Registry, join_names
+from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.run_view import RunView
 from evenflow.spark.worker.spark_tasks import CheckpointId, WorkerTask
-from evenflow.spark.worker.worker_batch import TaskRuntime
+from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.fault_points import fault_point
 
 if TYPE_CHECKING:
@@ -31,32 +31,35 @@ if TYPE_CHECKING:
 
 
 class Run(RunView, query_api.QueryMethods):
-    """What `Flow.start` returns."""
+    """A running flow, as `Flow.start` returns it.
+
+    Driver process. Any thread may call it: changes are commands that the next commit applies.
+    """
 
     def __init__(
         self,
         spark: "SparkSession",
-        driver: Committer,
-        balancer: Balancer,
+        committer: Committer,
         sources: Mapping[str, "DataFrame"],
         runtime: Callable[[], TaskRuntime],
-        measuring: MeasureOptions,
+        measure_options: MeasureOptions,
     ) -> None:
-        super().__init__(spark, driver, balancer)
-        self._sources, self._runtime, self._measure_options = sources, runtime, measuring
+        super().__init__(spark, committer)
+        self._commands = committer.commands
+        self._sources, self._runtime, self._measure_options = sources, runtime, measure_options
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._stop_requested = threading.Event()
         self._trigger: str | None = None
-        self._projection: SourceColumns = {}
+        self._source_columns: SourceColumns = {}
         # Held while Spark's query is started, stopped or replaced.
         self._query_lock = threading.RLock()
 
-    # Beginning and ending
+    # Start and stop
 
     def begin(self, trigger: str | None) -> None:
-        """Start Spark's query: every `trigger`, or once over all that is there."""
+        """Start Spark's query: every `trigger`, or once over all rows there are."""
         self._trigger = trigger
         self._query = self._start_query()
         if trigger is None:
@@ -66,57 +69,58 @@ class Run(RunView, query_api.QueryMethods):
             self._thread.start()
 
     def _run_until_idle(self) -> None:
-        """Go on until nothing is due: Spark fixes the ends of all sources at its start."""
-        begun = -1
+        """Restart the query until nothing is due: Spark fixes the ends of sources at its start."""
+        last_head = -1
         try:
             while (query := self._query) is not None:
                 query.awaitTermination()
                 with self._query_lock:
                     if self._query is not query:
                         continue
-                    head = self._driver.head().batch
-                    if (
-                        self._stop_requested.is_set()
-                        or head == begun
-                        or not self._driver.has_pending_work()
-                    ):
+                    head = self.committed
+                    stopped = self._stop_requested.is_set() or head == last_head
+                    if stopped or not self._committer.has_pending_work():
                         return
-                    begun, self._query = head, self._start_query()
-        except BaseException as error:  # handed to await_termination
+                    last_head, self._query = head, self._start_query()
+        except BaseException as error:  # raised by await_termination
             self._error = error
         finally:
             self._release_checkpoint()
 
     def _release_checkpoint(self) -> None:
-        """Let go of the checkpoint, with all that happened on record."""
+        """Finish the history and unlock the checkpoint."""
         try:
-            self._balancer.close(self._driver.head().batch)
+            self._balancer.close(self.committed)
         finally:
-            self._driver.close()
+            self._checkpoint.close()
 
-    def _start_query(self, *coming: Registry) -> "StreamingQuery":
-        """Start Spark's query over the columns that are needed now, or will be."""
-        head = self._driver.ledger.registry(self._driver.head().registry_version)
-        registries = [head, self._driver.next_registry_and_plan()[0], *coming]
-        self._projection = needed_columns(registries, sorted(self._sources))
-        home = CheckpointId(self._driver.store.uri, self._driver.identity)
-        work = WorkerTask(home, self._runtime, self._measure_options)
-        frame = report_frame(self._spark, self._driver, self._sources, self._projection, work)
-        return start_streaming_query(self._spark, self._driver, frame, self._trigger)
+    def _start_query(self, *upcoming: Registry) -> "StreamingQuery":
+        """Start Spark's query over the columns that are needed now or by `upcoming` registries."""
+        registries = [self._checkpoint.registry(), self._commands.next_registry(), *upcoming]
+        self._source_columns = needed_columns(registries, sorted(self._sources))
+        checkpoint_id = CheckpointId(self._checkpoint.store.uri, self._checkpoint.identity)
+        task = WorkerTask(checkpoint_id, self._runtime, self._measure_options)
+        frame = report_frame(
+            self._spark, self._checkpoint, self._sources, self._source_columns, task
+        )
+        return start_streaming_query(self._spark, self._committer, frame, self._trigger)
 
     def _ensure_columns(self, registry: Registry, name: str) -> None:
-        """See that the sources bring what a query needs, before a batch may ask for it.
+        """Make sources deliver the columns of a new query before a batch needs them.
 
-        Spark's query is replaced at a border, if need be: the batch under way is given up, and
+        If columns are missing, Spark's query is restarted: the running batch is abandoned and
         replayed with more columns.
         """
-        reads = registry.queries[name].columns_read
-        wanted = {stream: reads[stream] for stream in reads if stream in self._sources}
-        if covers_columns(self._projection, wanted) or self._query is None or not self.is_active:
+        columns_read = registry.queries[name].columns_read
+        needed = {
+            stream: columns_read[stream] for stream in columns_read if stream in self._sources
+        }
+        if covers_columns(self._source_columns, needed) or not self.is_active:
             return
-        self._query.stop()
-        fault_point("run.widened")
-        self._query = self._start_query(registry)
+        if self._query is not None:
+            self._query.stop()
+            fault_point("run.widened")
+            self._query = self._start_query(registry)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the run ends; raise what ended it. False if `timeout` seconds pass first."""
@@ -130,27 +134,27 @@ class Run(RunView, query_api.QueryMethods):
             left = None if until is None else max(1, int(until - time.monotonic()))
             if query.awaitTermination(left) is False:
                 return False
-            with self._query_lock:  # it may have been replaced by a wider one
+            with self._query_lock:  # it may have been restarted with more columns
                 if self._query is query:
                     break
         return True
 
     def finish(self, timeout: float = 60.0) -> None:
-        """End at the next batch border, or when `timeout` seconds have passed."""
+        """Stop after the running batch, or when `timeout` seconds have passed."""
         self._stop_requested.set()
-        begun, until = self.committed, time.monotonic() + timeout
+        committed, until = self.committed, time.monotonic() + timeout
         while (
             self._query is not None
             and self._query.isActive
             and self._query.status["isTriggerActive"]
-            and self.committed == begun
+            and self.committed == committed
             and time.monotonic() < until
         ):
             time.sleep(0.05)
         self.stop()
 
     def stop(self) -> None:
-        """End after the batch under way is given up; the next start replays it."""
+        """Stop at once: the running batch is abandoned and replayed by the next start."""
         with self._query_lock:
             self._stop_requested.set()
             if self._query is not None:
@@ -166,7 +170,7 @@ class Run(RunView, query_api.QueryMethods):
             return self._thread.is_alive()
         return self._query is not None and self._query.isActive
 
-    # What takes effect at a batch border
+    # Changes, applied by the next commit
 
     submit = query_api.query
     submit_template = query_api.template
@@ -174,63 +178,63 @@ class Run(RunView, query_api.QueryMethods):
     subscribe = query_api.subscribe
 
     def _declared_queries(self) -> Mapping[str, Hosted]:
-        return self._driver.next_registry().queries
+        return self._commands.next_registry().queries
 
     def _submit(self, submission: Submission) -> Hosted:
         with self._query_lock:
-            self._ensure_columns(self._driver.preview(submission), submission.name)
-            return self._driver.submit(submission).queries[submission.name]
+            self._ensure_columns(self._commands.preview(submission), submission.name)
+            return self._commands.submit(submission).queries[submission.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
-        self._driver.subscribe(name, rows, begin=True)
+        self._commands.subscribe(name, rows, subscribe=True)
 
     def unsubscribe(self, name: str, names: Iterable[str]) -> None:
-        """End subscriptions at a batch border; unknown names are ignored."""
+        """Remove subscriptions of a template; unknown names are ignored."""
         query_api.find_template(self, name)
         rows = pa.table({"subscription": pa.array(list(names), pa.string())})
-        self._driver.subscribe(name, rows, begin=False)
+        self._commands.subscribe(name, rows, subscribe=False)
 
     def cancel(self, name: str) -> None:
-        """End a query at a batch border; its results so far stay readable under its name."""
-        self._driver.submit(CancelQuery(name))
+        """Stop hosting a query; its results so far stay readable under its name."""
+        self._commands.submit(CancelQuery(name))
 
     def pin(self, name: str, worker: int | None = None) -> None:
-        """Keep a whole query on a worker, the present one if none is given, from a border on."""
-        plan = self._driver.next_registry_and_plan()[1]
+        """Keep a whole query on a worker, by default the one it runs on."""
+        plan = self._commands.next_registry_and_plan()[1]
         if name not in plan.placement:
             raise InputError(
                 f"{name!r} is not a whole query, so it cannot be pinned; "
-                f"whole ones are {join_names(plan.placement)}"
+                f"whole queries are {join_names(plan.placement)}"
             )
         pin = plan.placement[name] if worker is None else worker
         if pin not in plan.active:
             raise InputError(f"{name!r} cannot be pinned to worker {pin}; active are {plan.active}")
-        self._driver.submit(PinQuery(name, pin))
+        self._commands.submit(PinQuery(name, pin))
 
     def unpin(self, name: str) -> None:
-        """Let a pinned query be moved again, from a border on."""
-        self._driver.submit(PinQuery(name, None))
+        """Let a pinned query be moved again."""
+        self._commands.submit(PinQuery(name, None))
 
     def drain(self, worker: int) -> None:
-        """Empty a worker: from the next border but one it has no query, no key and no state."""
-        self._driver.request_drain(worker, drain=True)
+        """Empty a worker: after two commits it has no query, no key and no state."""
+        self._commands.submit(DrainWorker(worker, drain=True))
 
     def activate(self, worker: int) -> None:
         """Use a drained worker again."""
-        self._driver.request_drain(worker, drain=False)
+        self._commands.submit(DrainWorker(worker, drain=False))
 
     def rollback(self) -> None:
         """Go back to the plan before the last moves, as far as it still fits what is hosted."""
-        self._driver.request_rollback()
+        self._commands.request_rollback()
 
     def apply(self, plan: Plan) -> None:
-        """Follow a plan: state moves at batch borders; what it leaves out stays, drained or not."""
-        drained = self._driver.next_registry_and_plan()[1].drained
-        self._driver.request_plan(replace(plan, drained=drained))
+        """Follow a plan; what it leaves out stays as it is, drained workers included."""
+        drained = self._commands.next_registry_and_plan()[1].drained
+        self._commands.request_plan(replace(plan, drained=drained))
 
     @property
     def balancing(self) -> Balancing:
-        """How it is balanced; set it to balance otherwise from the next border on."""
+        """The balancing settings; assign others to use them from the next commit on."""
         return self._balancer.config
 
     @balancing.setter

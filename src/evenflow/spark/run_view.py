@@ -1,4 +1,4 @@
-"""What can be seen of a run: queries, plans, statistics, decisions, results."""
+"""What can be read of a run: queries, plans, statistics, decisions, results."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,10 +8,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
 from evenflow.model import Decision, HotKey, Outcome, Plan, Snapshot, hot_keys
-from evenflow.spark.driver.balancer import Balancer
+from evenflow.names import join_names
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import CompletedBatch
-from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, join_names
+from evenflow.spark.protocol.registry import Hosted, StreamSpec
 from evenflow.spark.worker.spark_tasks import PART_REF_COLUMNS, ReadPartsTask
 from evenflow.storage.file_store import FileStore
 
@@ -20,44 +20,45 @@ if TYPE_CHECKING:
 
 
 class RunView:
-    """Reads what the driver has committed and what the balancer remembers; changes nothing."""
+    """The readable part of a run: committed state and what the balancer remembers."""
 
-    def __init__(self, spark: "SparkSession", driver: Committer, balancer: Balancer) -> None:
-        self._spark, self._driver, self._balancer = spark, driver, balancer
+    def __init__(self, spark: "SparkSession", committer: Committer) -> None:
+        self._spark, self._committer = spark, committer
+        self._checkpoint, self._balancer = committer.checkpoint, committer.balancer
 
     @property
     def queries(self) -> Mapping[str, Hosted]:
         """The queries hosted in the next batch."""
-        return self._registry.queries
+        return self._checkpoint.registry().queries
 
     @property
     def streams(self) -> Mapping[str, StreamSpec]:
         """The sources, and the streams that queries publish."""
-        return self._registry.streams
+        return self._checkpoint.registry().streams
 
     @property
     def plan(self) -> Plan:
         """The plan of the next batch."""
-        return self._driver.ledger.plan(self._driver.head().plan_number)
+        return self._checkpoint.ledger.plan(self._checkpoint.head().plan_number)
 
     @property
     def batches(self) -> tuple[CompletedBatch, ...]:
-        """Statistics of the last batches of this run."""
-        return tuple(self._driver.completed_batches)
+        """The last completed batches of this run."""
+        return tuple(self._committer.completed_batches)
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """What was observed in the last batches; older ones are in the checkpoint's history."""
+        """Observations of the last batches; older ones are in the checkpoint's history."""
         return tuple(self._balancer.snapshots)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """What was decided at the last borders, and why."""
+        """The decisions after the last batches, with their reasons."""
         return tuple(self._balancer.decisions)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What the decisions that moved something have brought."""
+        """The measured outcomes of decisions that moved something."""
         return tuple(self._balancer.outcomes)
 
     def hot_keys(self, name: str, count: int = 20) -> list[HotKey]:
@@ -67,67 +68,66 @@ class RunView:
     @property
     def has_pending_work(self) -> bool:
         """Whether there is something to do even if no more rows arrive."""
-        return self._driver.has_pending_work()
+        return self._committer.has_pending_work()
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Why plans were not followed: they no longer fitted what is hosted."""
-        return tuple(self._driver.refused)
+        """Why plans and commands were not followed: they no longer fitted what is hosted."""
+        return tuple(self._committer.commands.refused)
 
     @property
     def quarantined(self) -> Mapping[str, str]:
-        """Queries that failed and why; cancel or resubmit them."""
-        failed = self._driver.head().quarantined
+        """Queries that failed, with the reason; cancel or resubmit them."""
+        failed = self._checkpoint.head().quarantined
         return {q.name: failed[q.uid] for q in self.queries.values() if q.uid in failed}
 
     @property
     def late(self) -> Mapping[str, int]:
-        """Rows of each query that came behind its watermark and were dropped."""
-        late = self._driver.head().late
+        """Rows of each query that were behind its watermark and dropped."""
+        late = self._checkpoint.head().late
         return {q.name: late[q.uid] for q in self.queries.values() if q.uid in late}
 
     @property
     def watermarks(self) -> Mapping[str, int]:
         """Watermark of each stream in microseconds."""
-        return self._driver.head().watermarks
+        return self._checkpoint.head().watermarks
 
     @property
     def committed(self) -> int:
         """How many batches of the checkpoint are committed: the number of the next one."""
-        return self._driver.head().batch
+        return self._checkpoint.head().batch
 
     @property
     def checkpoint(self) -> FileStore:
         """The files of this flow."""
-        return self._driver.store
-
-    @property
-    def _registry(self) -> Registry:
-        return self._driver.ledger.registry(self._driver.head().registry_version)
+        return self._checkpoint.store
 
     def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
-        """Return everything committed of a query so far, each batch once.
+        """Return all committed results of a query, each batch once.
 
-        `first` leaves earlier batches out; `batch` names a further column with their numbers.
+        `first` leaves earlier batches out; `batch` names an extra column with the batch number.
         """
-        query, past = self.queries.get(name), self._driver.ledger.cancelled_names()
-        if query is None and name not in past:
-            known = join_names({*past, *self.queries})
-            raise InputError(f"there is no query {name!r}; there are {known}")
-        query = query or self._driver.ledger.cancelled_query(name)
+        query, ledger = self.queries.get(name), self._checkpoint.ledger
+        if query is None:
+            cancelled = ledger.cancelled_names()
+            if name not in cancelled:
+                known = join_names({*cancelled, *self.queries})
+                raise InputError(f"there is no query {name!r}; there are {known}")
+            query = ledger.cancelled_query(name)
         return self._read_parts("results", query.uid, query.schema, first, batch)
 
     def poison(self, stream: str) -> "DataFrame":
-        """Return the rows of a stream that were set aside for a missing or absurd event time."""
+        """Return the rows of a stream that were set aside for a missing or invalid event time."""
         if stream not in self.streams:
-            raise InputError(f"there is no stream {stream!r}; there are {join_names(self.streams)}")
+            known = join_names(self.streams)
+            raise InputError(f"there is no stream {stream!r}; there are {known}")
         return self._read_parts("poison", stream, self.streams[stream].schema)
 
     def _read_parts(
         self, kind: str, name: str, schema: pa.Schema, first: int = 0, batch: str | None = None
     ) -> "DataFrame":
-        places: list[Any] = self._driver.result_parts(kind, name, first)
-        found = self._spark.createDataFrame(places, PART_REF_COLUMNS)
-        shape = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
-        reading = ReadPartsTask(self._driver.store.uri, batch)
-        return found.mapInArrow(reading, from_arrow_schema(shape))
+        parts: list[Any] = self._checkpoint.result_parts(kind, name, first)
+        frame = self._spark.createDataFrame(parts, PART_REF_COLUMNS)
+        schema = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
+        task = ReadPartsTask(self._checkpoint.store.uri, batch)
+        return frame.mapInArrow(task, from_arrow_schema(schema))

@@ -1,4 +1,4 @@
-"""A Spark session with what the runtime needs: retries, our interpreter, nothing open to others."""
+"""Open a Spark session with the settings that the runtime needs."""
 
 import os
 import sys
@@ -19,18 +19,18 @@ _SESSION_SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # Over TCP, a task with little to say waits 40 ms for an acknowledgement that is sent late.
+    # Over TCP, a task with little output waits 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     # Readers of our Parquet expect microseconds, not Spark's old INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Progress of every batch is kept for the summary of a long run.
+    # The summary of a long run needs the progress of every batch.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Python processes are forks of one that has loaded what they need: seconds less for each.
+    # Python processes are forks of one that has loaded all modules: it saves seconds for each.
     "spark.python.daemon.module": "evenflow.spark.worker.daemon",
 }
 
@@ -40,9 +40,9 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """Start Spark, or take the session that runs; a local master listens on loopback alone.
+    """Start Spark, or return the running session; a local master listens on loopback only.
 
-    What the JVM and the Python processes print goes to `log`, if there is one.
+    Output of the JVM and of the Python processes goes to `log`, if given.
     """
     from pyspark.sql import SparkSession
 
@@ -55,16 +55,16 @@ def open_session(
     try:
         with _redirect_output(log):
             return builder.getOrCreate()
-    except Exception as error:  # py4j passes on whatever the JVM throws
+    except Exception as error:  # py4j raises whatever the JVM throws
         where = f"; more in {log}" if log else ""
         raise SetupError(
             f"Spark does not start with master {master!r}: {str(error).splitlines()[0]}; "
-            f"it needs Java 17 or newer (JAVA_HOME) and, unless local, a master that runs{where}"
+            f"it needs Java 17 or newer (JAVA_HOME) and, unless local, a running master{where}"
         ) from None
 
 
 def settings_for(master: str) -> dict[str, str]:
-    """Return the settings with which a session is opened.
+    """Return the settings that a session is opened with.
 
     >>> settings_for("local[2]")["spark.python.daemon.module"]
     'evenflow.spark.worker.daemon'
@@ -76,20 +76,20 @@ def settings_for(master: str) -> dict[str, str]:
 
 @contextmanager
 def _redirect_output(log: Path | None) -> Iterator[None]:
-    """Give children that are started meanwhile a file instead of our stdout and stderr."""
+    """Redirect stdout and stderr of child processes started in this context to a file."""
     if log is None:
         yield
         return
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    originals = os.dup(1), os.dup(2)
     with log.open("ab") as file:
         for number in (1, 2):
             os.dup2(file.fileno(), number)
     try:
         yield
     finally:
-        for number, copy in zip((1, 2), kept, strict=True):
+        for number, copy in zip((1, 2), originals, strict=True):
             os.dup2(copy, number)
             os.close(copy)

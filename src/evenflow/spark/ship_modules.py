@@ -1,4 +1,4 @@
-"""Bring modules that stand beside a specification to the workers, wherever they run."""
+"""Ship Python modules that are in the folder of a spec to the workers."""
 
 import shutil
 import sys
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def ship_modules(checked: CheckedSpec, spark: "SparkSession") -> None:
-    """Send the modules of its operators; what is installed is installed there too."""
-    tops = {o.path.partition(":")[0].partition(".")[0] for o in checked.spec.operators.values()}
-    for top in sorted(tops):
+    """Ship the modules of a spec's operators; installed modules are expected on the workers."""
+    modules = {o.path.partition(":")[0].partition(".")[0] for o in checked.spec.operators.values()}
+    for top in sorted(modules):
         place = _module_in_folder(top, checked.folder)
         if place is None:
             continue
@@ -27,10 +27,10 @@ def ship_modules(checked: CheckedSpec, spark: "SparkSession") -> None:
 
 
 def _module_in_folder(top: str, folder: Path) -> Path | None:
-    """Return a module's file or a package's folder, if it stands in the folder."""
-    found = sys.modules[top].__spec__ if top in sys.modules else find_spec(top)
-    if found is None or found.origin is None:
+    """Return the file of a module or the folder of a package, if it is in this folder."""
+    spec = sys.modules[top].__spec__ if top in sys.modules else find_spec(top)
+    if spec is None or spec.origin is None:
         return None
-    origin = Path(found.origin)
+    origin = Path(spec.origin)
     place = origin.parent if origin.name == "__init__.py" else origin
     return place if place.parent == folder else None

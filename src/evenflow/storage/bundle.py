@@ -1,7 +1,7 @@
-"""Many Arrow tables in one file: what a worker writes in a batch costs one file, not hundreds.
+"""Bundles: all that a worker writes in a batch, as parts of one file instead of hundreds.
 
-Parts stand one after the other, each an Arrow stream or plain bytes, aligned so that a mapped
-file is used in place. A `PartRef` names a part; the file itself has no table of contents.
+A part is an Arrow stream or plain bytes, aligned so that it is used in place in a mapped file.
+The file has no table of contents: a `PartRef` names a part.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ _ALIGN_BYTES = 64
 
 
 class PartRef(NamedTuple):
-    """Where a part stands."""
+    """The place of a part."""
 
     file: str
     offset: int
@@ -22,7 +22,7 @@ class PartRef(NamedTuple):
 
 
 class Bundle:
-    """Parts gathered for one file, written at once; an empty bundle writes nothing."""
+    """Parts collected in memory for one file; an empty bundle writes nothing."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -30,7 +30,7 @@ class Bundle:
         self._parts: list[Any] = []
 
     def add(self, part: bytes | pa.Buffer) -> PartRef:
-        """Append a part and return where it will stand."""
+        """Append a part and return its place in the file."""
         buffer = pa.py_buffer(part)
         ref = PartRef(self.file, self.size_bytes, buffer.size)
         gap = -buffer.size % _ALIGN_BYTES
@@ -39,13 +39,13 @@ class Bundle:
         return ref
 
     def write(self, store: FileStore, *, durable: bool = False) -> None:
-        """Write the file, if there is anything to write; `durable` waits for the disk."""
+        """Write the file, unless the bundle is empty; `durable` waits for the disk."""
         if self._parts:
             store.write(self.file, self._parts, durable=durable)
 
 
 def pack(table: pa.Table, *, compress: bool = False) -> pa.Buffer:
-    """Return a table as an Arrow stream; compressed for keeping, plain for use in place.
+    """Return a table as an Arrow stream; only an uncompressed one can be used in place.
 
     >>> unpack(pack(pa.table({"x": [1, 2]})))["x"].to_pylist()
     [1, 2]

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from tests.support.flows import history, plans, run, valid_plan, whole_flow, zipf_flow
 
-from evenflow.model import Move, Plan, RoutingTable, Snapshot, Transfer, hash_keys, moves_between
+from evenflow.model import (
+    Move,
+    Plan,
+    RoutingTable,
+    Snapshot,
+    Transfer,
+    Trigger,
+    hash_keys,
+    moves_between,
+)
 from evenflow.planning.controller import (
     Balancing,
     decide,
@@ -107,7 +116,7 @@ def test_a_budget_spreads_a_plan_over_borders_in_the_order_asked(order: str) -> 
 
 
 def test_a_budget_of_bytes_still_lets_a_larger_item_through() -> None:
-    flow = whole_flow([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 0], 4, state=1e6)
+    flow = whole_flow([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 0], 4, state_bytes=1e6)
     run(flow, 12, Balancing(budget_bytes=10.0))
     assert flow.imbalance() == pytest.approx(1.0)
     assert all(len(decision.moves) == 1 for decision in plans(flow))
@@ -376,7 +385,7 @@ def test_the_rest_of_a_plan_for_traffic_is_followed_though_the_load_is_even() ->
     run(flow, 4)
     assert flow.decisions[-1].reason == "balanced"
     together = replace(flow.plan, placement={"a": 0, "b": 1, "c": 1, "d": 0})
-    before = replace(flow.decisions[-1], trigger="traffic", plan=flow.plan, target=together)
+    before = replace(flow.decisions[-1], trigger=Trigger.TRAFFIC, plan=flow.plan, target=together)
     decision = decide(flow.snapshots, [*flow.decisions[:-1], before], Balancing())
     assert decision.trigger == "staged"
     assert decision.plan == together

@@ -8,7 +8,7 @@ from evenflow.model import KeyLoads, imbalance
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, shuffled_loads
 from evenflow.planning.keys.baselines import _readj, readj_plain, split_keys
 from evenflow.planning.keys.metrics import max_relative_deviation, windowed_state
-from evenflow.planning.least_loaded import place_on_least_loaded_plain
+from evenflow.planning.least_load import place_on_least_loaded_plain
 from evenflow.research.key_workload import zipf_costs
 
 

@@ -254,7 +254,8 @@ def test_renaming_workers_moves_as_little_as_any_names(s: OperatorSnapshot, seed
 def test_operators_that_cannot_fit_are_named() -> None:
     s = snapshot(np.array([[1.5, 1.5], [0.8, 0.8], [0.1, 0.1]]), 2)
     verdicts = {
-        v.code: v for v in plan_operators("llf-glb", s, CONFIG, np.random.default_rng(0)).verdicts
+        str(v.code): v
+        for v in plan_operators("llf-glb", s, CONFIG, np.random.default_rng(0)).verdicts
     }
     assert verdicts["operator_exceeds_worker"].subject == "o0"
     assert verdicts["total_exceeds_capacity"].reachable == pytest.approx(1.2)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.operator_cases import bursts, operator_rows, snapshot, snapshots
 
 from evenflow.model.arrays import Workers
-from evenflow.planning.least_loaded import place_by_preference, place_on_least_loaded_plain
+from evenflow.planning.least_load import place_by_preference, place_on_least_loaded_plain
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
 from evenflow.planning.operators.descent import SourceReads, descend
 from evenflow.planning.operators.load_statistics import worker_series

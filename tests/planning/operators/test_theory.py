@@ -9,9 +9,7 @@ from tests.support.operator_cases import bursts
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.correlation_score import centred_correlation, pair_score
-from evenflow.planning.operators.ideal_rates import ideal_loads, ideal_rates
 from evenflow.planning.operators.load_statistics import (
     centred,
     correlations,
@@ -21,6 +19,8 @@ from evenflow.planning.operators.load_statistics import (
     std_lower_bound,
 )
 from evenflow.planning.operators.pairwise_steps import pair_score_plain
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads, ideal_rates
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 
 def series_correlation(first: Floats, second: Floats) -> float:

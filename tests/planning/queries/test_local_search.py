@@ -17,7 +17,6 @@ from evenflow.planning.queries import (
     measure_placement,
     plan_queries,
 )
-from evenflow.planning.queries.kahypar import SolverMissing, kahypar
 from evenflow.planning.queries.local_search import pass_order, search_pass
 from evenflow.planning.queries.metrics import total_traffic
 from evenflow.planning.queries.neighbourhood_expansion import expand_neighbourhoods
@@ -30,6 +29,7 @@ from evenflow.planning.queries.search_state import (
     start_search,
     workers_of_queries,
 )
+from evenflow.research.kahypar import SolverMissing, kahypar
 from evenflow.research.subscription_workload import random_subscriptions
 
 

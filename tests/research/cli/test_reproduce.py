@@ -7,18 +7,31 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from evenflow.cli.app import app
+from evenflow.research import sweep_folder
+from evenflow.research.cli import register
 from evenflow.research.experiment import PointResult, measure_point, point_name
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiments.registry import EXPERIMENTS
 from evenflow.research.sweep_folder import SweepFolder
 
 TABLE = EXPERIMENTS["borealis-table1"]
 
 
 def call(*arguments: object) -> Any:
+    from evenflow.cli.app import app
+
     return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def test_register_adds_the_commands() -> None:
+    own = typer.Typer()
+    register(own)
+    names = {name for name, _ in typer.main.get_command(own).commands.items()}  # type: ignore[attr-defined]
+    assert names == {"reproduce", "simulate"}
+    help_text = CliRunner().invoke(own, ["simulate", "operators", "--help"]).output
+    assert "Simulate operators on a cluster" in help_text
 
 
 def refused(*arguments: object) -> str:
@@ -30,19 +43,19 @@ def refused(*arguments: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> list[PointResult]:
-    """One point measured, its rows lent to the others: here it is the files that count."""
+def results() -> list[PointResult]:
+    """One measured point, its rows copied to the others: these tests are about files."""
     names = [point_name(point) for point in TABLE.points("small")]
     first = measure_point(TABLE, names[0])
     return [replace(first, point=name) for name in names]
 
 
 @pytest.fixture
-def finished(tmp_path: Path, outcomes: list[PointResult]) -> Path:
-    """A folder in which every point of an experiment is finished, in files of three."""
-    with SweepFolder(tmp_path / "out").locked() as results:
-        for at in range(0, len(outcomes), 3):
-            results.append_results(outcomes[at : at + 3])
+def finished(tmp_path: Path, results: list[PointResult]) -> Path:
+    """A folder with every point of an experiment finished, in files of three."""
+    with SweepFolder(tmp_path / "out", [TABLE]).locked() as folder:
+        for at in range(0, len(results), 3):
+            folder.append_results(results[at : at + 3])
     return tmp_path / "out"
 
 
@@ -57,7 +70,7 @@ def test_list_shows_every_experiment() -> None:
     ("arguments", "message"),
     [
         ([], "name experiments, or all"),
-        (["borealis-fig2"], "unknown experiment 'borealis-fig2'; there are borealis-fig1,"),
+        (["borealis-fig2"], "unknown experiment 'borealis-fig2'; known: borealis-fig1,"),
         (["all", "--scale", "big"], "--scale must be one of small, paper; got big"),
     ],
 )
@@ -74,10 +87,14 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_finished_points_are_not_run_again(finished: Path) -> None:
     result = call(TABLE.id, "--out", finished, "--resume", "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
+    printed = json.loads(result.stdout)
     count = len(TABLE.points("small"))
-    assert (told["points_run"], told["points_kept"], told["points_failed"]) == (0, count, 0)
-    [experiment] = told["experiments"]
+    assert (printed["points_run"], printed["points_kept"], printed["points_failed"]) == (
+        0,
+        count,
+        0,
+    )
+    [experiment] = printed["experiments"]
     assert all(set(claim) == {"text", "measured", "holds", "why"} for claim in experiment["claims"])
     rows = pq.read_table(experiment["results"])
     assert len(rows) == experiment["rows"] == count
@@ -88,14 +105,14 @@ def test_finished_points_are_not_run_again(finished: Path) -> None:
     assert call(TABLE.id, "--out", finished, "--resume").exit_code == 0
 
 
-def test_finished_points_are_not_lost_by_starting_anew(finished: Path) -> None:
+def test_finished_points_are_not_overwritten_without_resume(finished: Path) -> None:
     count = len(TABLE.points("small"))
-    message = f"holds {count} finished points of these experiments; go on from them with --resume"
+    message = f"holds {count} finished points of these experiments; continue with --resume"
     assert message in refused(TABLE.id, "--out", finished)
 
 
 def test_one_sweep_a_folder(finished: Path) -> None:
-    with SweepFolder(finished).locked():
+    with SweepFolder(finished, [TABLE]).locked():
         assert "another sweep is writing there" in refused(TABLE.id, "--out", finished, "--resume")
 
 
@@ -108,6 +125,15 @@ def test_a_damaged_file_is_named(finished: Path) -> None:
 def test_points_of_other_code_are_not_finished(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert SweepFolder(finished).finished_points(TABLE.id)
-    monkeypatch.setattr("evenflow.research.sweep_folder.code", lambda _: "other")
-    assert not SweepFolder(finished).finished_points(TABLE.id)
+    assert SweepFolder(finished, [TABLE]).finished_points(TABLE.id)
+    monkeypatch.setattr("evenflow.research.sweep_folder.code_digest", lambda live: "other")
+    assert not SweepFolder(finished, [TABLE]).finished_points(TABLE.id)
+
+
+def test_the_digest_covers_the_code_that_measures() -> None:
+    root = Path(sweep_folder.__file__).parents[1]
+    packages = sweep_folder.DIGEST_PACKAGES + sweep_folder.LIVE_PACKAGES
+    assert all(any((root / package).rglob("*.py")) for package in packages)
+    named = sweep_folder.PRESENTATION_FILES | sweep_folder.LIVE_FILES
+    assert all((root / name).is_file() for name in named)
+    assert sweep_folder.code_digest(live=True) != sweep_folder.code_digest(live=False)

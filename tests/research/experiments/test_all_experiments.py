@@ -1,4 +1,4 @@
-"""Every experiment: a few of its points are really measured, its figure and claims can be made."""
+"""Measures two points of every experiment; draws its figure and checks its claims."""
 
 import json
 import re
@@ -9,33 +9,27 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.research.experiment import (
-    SCALES,
     Experiment,
     PointResult,
-    Rows,
     measure_point,
     point_name,
     tidy_table,
 )
-from evenflow.research.experiments import EXPERIMENTS, find_experiments
+from evenflow.research.experiments.registry import EXPERIMENTS, find_experiments
+from evenflow.research.points import SCALES, Rows
 from evenflow.research.sweep_report import report_html, report_markdown, write_section
 
 PURE = [experiment for experiment in EXPERIMENTS.values() if not experiment.live]
 EACH = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.id)
-CHEAP = ("seconds", "queries", "keys", "workers")  # what makes a point dear
-SHORT = {
-    "seconds": 5.0,
-    "intervals": 16,
-    "keys": 5_000,
-    "queries": 5_000,
-}  # of which less is enough
+COST_COLUMNS = ("seconds", "queries", "keys", "workers")
+SHORT = {"seconds": 5.0, "intervals": 16, "keys": 5_000, "queries": 5_000}
 
 
-def some_points(experiment: Experiment) -> list[str]:
-    """Two points of the small grid, the least ones, cut short: other algorithms where there are."""
+def short_points(experiment: Experiment) -> list[str]:
+    """Return the two cheapest points of the small grid, shortened, of different algorithms."""
     points = sorted(
         experiment.points("small"),
-        key=lambda point: [float(point[name]) for name in CHEAP if name in point],
+        key=lambda point: [float(point[name]) for name in COST_COLUMNS if name in point],
     )
     by_algorithm = {point.get("algorithm"): point for point in reversed(points)}
     short = {name: value for name, value in SHORT.items() if name in points[0]}
@@ -43,15 +37,15 @@ def some_points(experiment: Experiment) -> list[str]:
 
 
 @pytest.mark.parametrize("experiment", PURE, ids=lambda e: e.id)
-def test_some_points_are_measured_and_read(experiment: Experiment) -> None:
-    measured = [measure_point(experiment, point) for point in some_points(experiment)]
-    for outcome in measured:
-        assert not outcome.error
-        rows = json.loads(outcome.rows)
+def test_points_are_measured_and_drawn(experiment: Experiment) -> None:
+    measured = [measure_point(experiment, point) for point in short_points(experiment)]
+    for result in measured:
+        assert not result.error
+        rows = json.loads(result.rows)
         assert rows
         for row in rows:
-            assert not set(row) & set(json.loads(outcome.point)), "a measure hides a point's column"
-    # The whole grid with the rows of these points: numbers mean nothing, the shape is real.
+            assert not set(row) & set(json.loads(result.point)), "a measure hides a point's column"
+    # The whole grid with the rows of these points: only the shape is realistic.
     grid = [point_name(point) for point in experiment.points("small")]
     filled = [
         PointResult(experiment.id, point, like.rows, 0.1)
@@ -72,10 +66,10 @@ def test_some_points_are_measured_and_read(experiment: Experiment) -> None:
 
 def test_the_page_needs_no_other_file(tmp_path: Path) -> None:
     experiment = EXPERIMENTS["borealis-fig1"]
-    rows = measure_point(experiment, some_points(experiment)[0]).rows
+    rows = measure_point(experiment, short_points(experiment)[0]).rows
     points = [point_name(point) for point in experiment.points("small")]
-    outcomes = [PointResult(experiment.id, point, rows, 0.1) for point in points]
-    section = write_section(experiment, outcomes, tmp_path)
+    results = [PointResult(experiment.id, point, rows, 0.1) for point in points]
+    section = write_section(experiment, results, tmp_path)
     for name in section.figure_files:
         assert (tmp_path / name).stat().st_size > 2_000
     text, page = report_markdown([section], "small"), report_html([section], "small", tmp_path)
@@ -97,15 +91,15 @@ def test_grids_name_each_point_once(experiment: Experiment) -> None:
 
 def test_a_point_repeats_exactly() -> None:
     for id_ in ("borealis-fig5", "borealis-fig10"):
-        point = some_points(EXPERIMENTS[id_])[0]
-        one, two = (measure_point(EXPERIMENTS[id_], point).rows for _ in range(2))
-        assert one == two
+        point = short_points(EXPERIMENTS[id_])[0]
+        first, second = (measure_point(EXPERIMENTS[id_], point).rows for _ in range(2))
+        assert first == second
 
 
-def test_a_failing_point_is_a_value() -> None:
-    outcome = measure_point(EXPERIMENTS["borealis-fig4"], '{"algorithm": "none", "seed": 0}')
-    assert "KeyError: 'none'" in outcome.error
-    assert outcome.rows == "[]"
+def test_a_failing_point_returns_its_error() -> None:
+    result = measure_point(EXPERIMENTS["borealis-fig4"], '{"algorithm": "none", "seed": 0}')
+    assert "KeyError: 'none'" in result.error
+    assert result.rows == "[]"
 
 
 def correlations(cor_glb: float) -> Rows:
@@ -139,5 +133,5 @@ def test_experiments_are_found_by_id_paper_and_all() -> None:
     assert {e.id for e in find_experiments(["borealis"])} == {
         i for i in EXPERIMENTS if "borealis" in i
     }
-    with pytest.raises(InputError, match="unknown experiment 'fig3'; there are borealis-fig1"):
+    with pytest.raises(InputError, match="unknown experiment 'fig3'; known: borealis-fig1"):
         find_experiments(["fig3"])

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from evenflow.planning.queries import Fleet, total_traffic
-from evenflow.research.experiment import Point, PointResult, Rows, tidy_table
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiment import PointResult, tidy_table
 from evenflow.research.experiments.herding import common
+from evenflow.research.experiments.registry import EXPERIMENTS
+from evenflow.research.points import Point, Rows
 
 POINT: Point = {
     "panel": "popularity",

@@ -8,9 +8,10 @@ import pytest
 
 from evenflow.planning.keys import ALGORITHMS
 from evenflow.planning.keys.metrics import moved_state
-from evenflow.research.experiment import Point, PointResult, Rows, tidy_table
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiment import PointResult, tidy_table
 from evenflow.research.experiments.mixed import closed_loop
+from evenflow.research.experiments.registry import EXPERIMENTS
+from evenflow.research.points import Point, Rows
 
 POINT: Point = {
     **closed_loop.DEFAULTS,

@@ -5,9 +5,9 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.research.operator_simulator.cluster import Cluster
+from evenflow.research.operator_simulator.network import OperatorNetwork
 from evenflow.research.operator_simulator.plain_cluster import PlainCluster
 from evenflow.research.operator_simulator.workload import merge_arrivals
 
@@ -123,7 +123,7 @@ def test_suspended_operators_do_nothing_and_others_go_on() -> None:
 def test_an_operator_on_its_way_cannot_be_moved_again() -> None:
     cluster = Cluster(chain(1), 2, [0], np.zeros(0), np.zeros(0, dtype=np.int64))
     cluster.move(np.array([1], dtype=np.int32), seconds=1.0)
-    with pytest.raises(InputError, match="being moved"):
+    with pytest.raises(InputError, match="before its move ends"):
         cluster.move(np.array([0], dtype=np.int32), seconds=1.0)
 
 

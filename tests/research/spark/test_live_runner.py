@@ -1,4 +1,4 @@
-"""Live experiments: a point of each is played on Spark, its figure and claims can be made."""
+"""A point of each live experiment runs on Spark; its figure and claims can be drawn."""
 
 import json
 from itertools import cycle
@@ -12,24 +12,24 @@ from evenflow.errors import InputError
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research.experiment import (
     Experiment,
-    Point,
     PointResult,
     measure_point,
     point_name,
     tidy_table,
 )
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiments.registry import EXPERIMENTS
 from evenflow.research.live_runner import master_with_task_slots, with_spark_run
 from evenflow.research.live_workload import keys_by_worker, two_choices
+from evenflow.research.points import Point
 
 LIVE = [experiment for experiment in EXPERIMENTS.values() if experiment.live]
-# What makes them short. The names are those of the points' columns.
+# Columns of points that make them short.
 SHORT: Point = {"workers": 2, "batch_rows": 400, "change": 3, "cost": 1e-5, "activate": 1,
                 "keys": 500, "scale": 0.01, "batches": 3, "seconds": 100, "skip": 1}  # fmt: skip
 CHOSEN = {"mixed-fig13": "ideal", "mixed-fig14": "pkg", "mixed-fig15": "mixed"}
 
 
-def some_point(experiment: Experiment) -> Point:
+def short_point(experiment: Experiment) -> Point:
     wanted = CHOSEN.get(experiment.id)
     points = experiment.points("small")
     point = next(p for p in points if wanted in (None, p["algorithm"]))
@@ -37,24 +37,24 @@ def some_point(experiment: Experiment) -> Point:
 
 
 @pytest.mark.parametrize("experiment", LIVE, ids=lambda e: e.id)
-def test_a_point_is_played_and_read(spark: SparkSession, experiment: Experiment) -> None:
-    point = some_point(experiment)
+def test_a_point_runs_and_is_drawn(spark: SparkSession, experiment: Experiment) -> None:
+    point = short_point(experiment)
     outcome = measure_point(with_spark_run(experiment, spark), point_name(point))
     assert not outcome.error
     rows = json.loads(outcome.rows)
-    made = experiment.live_workload
-    assert made is not None
-    streams = made(point).streams.values()
-    fed = [sum(map(len, parts)) for parts in zip(*streams, strict=True)]
-    assert [row["rows"] for row in rows] == [count for count in fed if count]
+    make_workload = experiment.live_workload
+    assert make_workload is not None
+    streams = make_workload(point).streams.values()
+    row_counts = [sum(map(len, parts)) for parts in zip(*streams, strict=True)]
+    assert [row["rows"] for row in rows] == [count for count in row_counts if count]
     assert all(row["seconds"] > 0 and row["max_over_mean"] >= 1 for row in rows)
     if "activate" in point:
         assert (rows[0]["active"], rows[-1]["active"]) == (1, 2)
-    _readable(experiment, rows)
+    _check_figure_and_claims(experiment, rows)
 
 
-def _readable(experiment: Experiment, rows: list[dict[str, float]]) -> None:
-    """Make figure and claims of the whole grid, with these batches again and again."""
+def _check_figure_and_claims(experiment: Experiment, rows: list[dict[str, float]]) -> None:
+    """Draw the figure and check the claims of the whole grid, with these batches repeated."""
     outcomes = []
     for point in experiment.points("small"):
         count = 2 * int(point.get("change", point.get("batches", 1)))
@@ -71,13 +71,13 @@ def _readable(experiment: Experiment, rows: list[dict[str, float]]) -> None:
 
 def test_too_few_slots_are_named(spark: SparkSession) -> None:
     experiment = LIVE[0]
-    point = point_name({**some_point(experiment), "workers": 5})
+    point = point_name({**short_point(experiment), "workers": 5})
     outcome = measure_point(with_spark_run(experiment, spark), point)
-    assert "5 workers that sleep side by side need as many task slots, got 2" in outcome.error
+    assert "5 workers need as many task slots, got 2" in outcome.error
 
 
 def test_a_live_point_needs_spark() -> None:
-    with pytest.raises(InputError, match="a live experiment needs Spark"):
+    with pytest.raises(InputError, match="a live experiment needs a Spark session"):
         LIVE[0].run({"seed": 0})
 
 

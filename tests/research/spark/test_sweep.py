@@ -1,4 +1,4 @@
-"""Points swept on Spark: the same results as without, and none lost when the sweep is killed."""
+"""Points measured on Spark have the same results as without it."""
 
 from dataclasses import replace
 
@@ -6,8 +6,9 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from evenflow.research.experiment import Point, PointResult, Row, measure_point, point_name
-from evenflow.research.experiments import EXPERIMENTS
+from evenflow.research.experiment import PointResult, measure_point, point_name
+from evenflow.research.experiments.registry import EXPERIMENTS
+from evenflow.research.points import Point, Row
 from evenflow.research.sweep import group_equal_points, one_per_algorithm_first, sweep_points
 
 FIGURE = EXPERIMENTS["borealis-fig1"]
@@ -16,13 +17,13 @@ FIGURE = EXPERIMENTS["borealis-fig1"]
 def test_a_sweep_measures_every_point_once(spark: SparkSession) -> None:
     points = [point_name(point) for point in FIGURE.points("small")[:6]]
     bad = '{"algorithm": "cut", "load": 0.5, "seconds": -1, "seed": 0}'
-    kept: list[PointResult] = []
-    sweep_points(spark, [(FIGURE.id, point) for point in [*points, bad]], kept.extend)
-    found = {outcome.point: outcome for outcome in kept}
-    assert len(kept) == len(found) == 7
+    saved: list[PointResult] = []
+    sweep_points(spark, [(FIGURE.id, point) for point in [*points, bad]], saved.extend)
+    by_point = {result.point: result for result in saved}
+    assert len(saved) == len(by_point) == 7
     for point in points:
-        assert found[point].rows == measure_point(FIGURE, point).rows
-    assert "seconds must be at least 0" in found[bad].error
+        assert by_point[point].rows == measure_point(FIGURE, point).rows
+    assert "seconds must be at least 0" in by_point[bad].error
 
 
 def test_one_point_of_each_algorithm_goes_ahead_the_papers_in_turn() -> None:
@@ -31,8 +32,8 @@ def test_one_point_of_each_algorithm_goes_ahead_the_papers_in_turn() -> None:
                 for name in algorithms for at in range(2)]  # fmt: skip
 
     one, other = points("one-fig1", "a", "b"), points("other-fig1", "a")
-    found = one_per_algorithm_first([*one, *other])
-    assert found == [one[0], other[0], one[2], one[1], one[3], other[1]]
+    ordered = one_per_algorithm_first([*one, *other])
+    assert ordered == [one[0], other[0], one[2], one[1], one[3], other[1]]
 
 
 def test_a_point_that_two_figures_show_is_measured_once(spark: SparkSession) -> None:
@@ -45,13 +46,17 @@ def test_a_point_that_two_figures_show_is_measured_once(spark: SparkSession) -> 
         ("twin", own): ["twin"],
         ("other", shared): ["other"],
     }
-    kept: list[PointResult] = []
-    sweep_points(spark, work[:3], kept.extend, {FIGURE.id: FIGURE, "twin": twin}.__getitem__)
-    found = {(outcome.experiment, outcome.point): outcome for outcome in kept}
-    assert found.keys() == set(work[:3])
-    assert len(kept) == 3
-    assert found["twin", shared].rows == found[FIGURE.id, shared].rows
-    assert found["twin", shared].cpu_seconds == 0.0 < found[FIGURE.id, shared].cpu_seconds
+    saved: list[PointResult] = []
+    sweep_points(spark, work[:3], saved.extend, {FIGURE.id: FIGURE, "twin": twin}.__getitem__)
+    by_experiment = {(result.experiment, result.point): result for result in saved}
+    assert by_experiment.keys() == set(work[:3])
+    assert len(saved) == 3
+    assert by_experiment["twin", shared].rows == by_experiment[FIGURE.id, shared].rows
+    assert (
+        by_experiment["twin", shared].cpu_seconds
+        == 0.0
+        < by_experiment[FIGURE.id, shared].cpu_seconds
+    )
 
 
 def live_rows(point: Point) -> list[Row]:
@@ -63,17 +68,17 @@ def live_rows(point: Point) -> list[Row]:
 
 def test_live_points_have_the_session_for_themselves(spark: SparkSession) -> None:
     live = replace(FIGURE, id="live", live=True, run=live_rows)
-    kept: list[PointResult] = []
+    saved: list[PointResult] = []
     work = [("live", '{"rows": 5}'), ("live", '{"rows": 7}')]
-    sweep_points(spark, work, kept.extend, {"live": live}.__getitem__)
-    assert [outcome.rows for outcome in kept] == ['[{"counted": 5}]', '[{"counted": 7}]']
+    sweep_points(spark, work, saved.extend, {"live": live}.__getitem__)
+    assert [result.rows for result in saved] == ['[{"counted": 5}]', '[{"counted": 7}]']
 
 
-def test_what_keeps_a_chunk_may_stop_the_sweep(spark: SparkSession) -> None:
-    def keep(outcomes: list[PointResult]) -> None:
+def test_an_exception_in_save_stops_the_sweep(spark: SparkSession) -> None:
+    def save(results: list[PointResult]) -> None:
         raise KeyboardInterrupt
 
     points = [point_name(point) for point in FIGURE.points("small")[:6]]
     with pytest.raises(KeyboardInterrupt):
-        sweep_points(spark, [(FIGURE.id, point) for point in points], keep)
-    assert spark.range(3).count() == 3, "the session lives on"
+        sweep_points(spark, [(FIGURE.id, point) for point in points], save)
+    assert spark.range(3).count() == 3, "the session still works"

@@ -6,20 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.test_flow import until
+from tests.support.poll import until
 from tests.support.spark_harness import SECOND, Play, rows_of, stream, trades, write_batches
 
 from evenflow.model import Plan
 from evenflow.spark.driver.column_pruning import (
-    POISON_REST_COLUMN,
     covers_columns,
     needed_columns,
     prune_columns,
-    restore_poison_rows,
-    select_needed,
 )
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol.envelope import POISON_REST_COLUMN
 from evenflow.spark.protocol.registry import Registry, StreamSpec
+from evenflow.spark.worker.router import restore_poison_rows, select_needed
+from evenflow.storage.records import decode, encode
 
 SCHEMA = trades(np.random.default_rng(0), 1).schema
 SOURCES = Registry(0, {"trades": StreamSpec(SCHEMA, "ts", 5 * SECOND)})
@@ -37,9 +37,9 @@ NEEDS = {
 
 @pytest.mark.parametrize(("sql", "columns"), NEEDS.items())
 def test_a_query_needs_what_it_names_and_the_time(sql: str, columns: tuple[str, ...]) -> None:
-    registry, _ = Submission("query", "q", sql)(SOURCES, _plan())
+    registry, _ = Submission("query", "q", sql).apply(SOURCES, _plan())
     assert registry.needed_columns("trades") == columns
-    again = Registry.from_record(registry.to_record())
+    again = decode(encode(registry), Registry)
     assert again.needed_columns("trades") == columns
 
 
@@ -47,7 +47,7 @@ def test_a_key_a_parameter_and_an_operator_count() -> None:
     keyed = Submission("query", "q", "SELECT price FROM trades", ("venue",))
     template = Submission("template", "t", "SELECT ts FROM trades WHERE symbol = :s")
     operator = Submission("operator", "o", "tests.support.operators:Counter", streams=("trades",))
-    found = [made(SOURCES, _plan())[0] for made in (keyed, template, operator)]
+    found = [one.apply(SOURCES, _plan())[0] for one in (keyed, template, operator)]
     assert [registry.needed_columns("trades") for registry in found] == [
         ("ts", "venue", "price"),
         ("ts", "symbol"),

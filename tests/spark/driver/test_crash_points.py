@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark.worker.test_worker import (
+from tests.support.crash_points import POINTS
+from tests.support.local_runtime import Local
+from tests.support.spark_harness import cut, trades
+from tests.support.submissions import (
     NAMES,
     STREAMS,
     SUBMISSIONS,
@@ -20,23 +23,13 @@ from tests.spark.worker.test_worker import (
     hosting_all,
     last_row,
 )
-from tests.support.local_runtime import Local
-from tests.support.spark_harness import cut, trades
 
 from evenflow.model import Plan
-from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.commands import COMMAND_FOLDER, CancelQuery, write_command
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.storage import fault_points
 
-POINTS = (
-    "worker.before_write",
-    "worker.after_write",
-    "driver.collected",
-    "driver.plan",
-    "driver.results",
-    "driver.pulse",
-    "driver.ledger",
-)
+FAULTY_MODULES = ("driver.commands", "driver.committer", "worker.worker_batch")
 LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3", ("symbol",))
 LIMIT = Submission("template", "limit", "SELECT ts FROM trades WHERE symbol = :symbol")
 
@@ -47,9 +40,9 @@ class Killed(BaseException):
 
 def survive(local: Local, rows: pa.Table, plan: Plan) -> None:
     """Bring a batch to its end, however often everything dies in it."""
-    number = local.driver.head().batch
-    while local.driver.head().batch == number:
-        local.driver.request_plan(plan)
+    number = local.committer.checkpoint.head().batch
+    while local.committer.checkpoint.head().batch == number:
+        local.committer.commands.request_plan(plan)
         try:
             local.batch({"trades": rows})
         except Killed:
@@ -82,15 +75,15 @@ def test_a_crash_at_each_step_changes_no_result(
             armed[0] = False
             raise Killed
 
-    for module in ("driver", "worker"):
-        monkeypatch.setattr(f"evenflow.spark.{module}.crash_point", maybe)
+    for module in FAULTY_MODULES:
+        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", maybe)
     calm = play(tmp_path / "calm", crashing=False)
     wild = play(tmp_path / "wild", crashing=True)
     for name in NAMES:
         assert wild.results(name) == calm.results(name), name
 
 
-@pytest.mark.parametrize("point", ["none", "driver.asked", "driver.pulse", "driver.ledger"])
+@pytest.mark.parametrize("point", ["none", "driver.command", "driver.pulse", "driver.ledger"])
 def test_what_was_asked_outlives_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -107,22 +100,31 @@ def test_what_was_asked_outlives_the_driver(
             ask()
         local.reopen()
 
-    monkeypatch.setattr("evenflow.spark.driver.committer.crash_point", kill)
-    limit = local.driver.next_registry_and_plan()[0].queries["limit"]
+    for module in FAULTY_MODULES:
+        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", kill)
+    limit = local.committer.commands.next_registry_and_plan()[0].queries["limit"]
     mine = subscription_rows(limit, {"subscription": "mine", "symbol": "a"})
     yours = subscription_rows(limit, {"subscription": "yours", "symbol": "b"})
-    asked(lambda: local.driver.submit(LATE))
-    asked(lambda: local.driver.subscribe("limit", pa.concat_tables([mine, yours]), begin=True))
-    asked(lambda: local.driver.subscribe("limit", yours.select(["subscription"]), begin=False))
-    asked(lambda: local.driver.submit(CancelQuery("dear")))
+    asked(lambda: local.committer.commands.submit(LATE))
+    asked(
+        lambda: local.committer.commands.subscribe(
+            "limit", pa.concat_tables([mine, yours]), subscribe=True
+        )
+    )
+    asked(
+        lambda: local.committer.commands.subscribe(
+            "limit", yours.select(["subscription"]), subscribe=False
+        )
+    )
+    asked(lambda: local.committer.commands.submit(CancelQuery("dear")))
     with suppress(Killed):
         local.batch()
     local.reopen()
     if point == "driver.pulse":  # the border was not reached, all is still to be taken in
-        assert local.driver.has_pending_work()
+        assert local.committer.has_pending_work()
     monkeypatch.undo()
     local.batch()
-    registry = local.driver.ledger.registry(local.driver.head().registry_version)
+    registry = local.committer.checkpoint.registry()
     assert sorted(registry.queries) == ["late", "limit"]
     assert registry.version == 4, "something was taken in twice"
     local.batch(rows)
@@ -130,23 +132,24 @@ def test_what_was_asked_outlives_the_driver(
     assert local.results("late").total() == sum(row["qty"] > 3 for row in found)
     assert local.results("limit").total() == sum(row["symbol"] == "a" for row in found)
     assert {row[0] for row in local.results("limit")} == {"mine"}
-    assert local.driver.ledger.cancelled_query("dear").uid == "dear@1"
-    assert local.store.list_names("asked") == []
+    assert local.committer.checkpoint.ledger.cancelled_query("dear").uid == "dear@1"
+    assert local.store.list_names(COMMAND_FOLDER) == []
 
 
 def test_an_ask_that_cannot_be_any_more_is_refused_by_the_next_run(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
     gone = Submission("operator", "gone", "tests.support.operators:Gone", streams=("trades",))
-    local.driver._log.append(gone)
+    write_command(local.store, 0, gone)
     local.reopen()
     assert [
-        "tests.support.operators:Gone cannot be imported" in r for r in local.driver.refused
+        "tests.support.operators:Gone cannot be imported" in r
+        for r in local.committer.commands.refused
     ] == [True]
-    local.driver.submit(LATE)
+    local.committer.commands.submit(LATE)
     local.batch()
-    assert sorted(local.driver.next_registry_and_plan()[0].queries) == ["dear", "late"]
+    assert sorted(local.committer.commands.next_registry_and_plan()[0].queries) == ["dear", "late"]
     local.reopen()
-    assert not local.driver.refused
+    assert not local.committer.commands.refused
 
 
 def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
@@ -172,15 +175,15 @@ def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
         local.rest()
         return local
 
-    for module in ("driver", "worker"):
-        monkeypatch.setattr(f"evenflow.spark.{module}.crash_point", maybe)
+    for module in FAULTY_MODULES:
+        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", maybe)
     calm, wild = play(tmp_path / "calm", 0), play(tmp_path / "wild", 20)
     for name in NAMES:
         assert wild.results(name) == calm.results(name), name
 
 
 def test_a_crash_point_kills(tmp_path: Path) -> None:
-    code = f"from {fault_points.__name__} import crash_point as c; [c('here') for _ in range(3)]"
+    code = f"from {fault_points.__name__} import fault_point as c; [c('here') for _ in range(3)]"
     mark = tmp_path / "mark"
     environment = {**os.environ, "EVENFLOW_CRASH": "here:2", "EVENFLOW_CRASH_MARK": str(mark)}
     run = [sys.executable, "-c", code]

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark.worker.test_worker import STREAMS, SUBMISSIONS
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import SECOND, trades
+from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.model import EVERYWHERE, Decision, Plan, RoutingTable, hash_keys
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver.balancer import Balancer
-from evenflow.spark.driver.commands import CancelQuery, PinQuery
+from evenflow.spark.driver.commands import CancelQuery, DrainWorker, PinQuery
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import StreamSpec
@@ -32,10 +32,8 @@ class Recorded:
 
     def attend(self) -> None:
         self.balancer = Balancer(self.config)
-        driver = self.local.driver
-        self.balancer.open(self.local.store, driver.head().batch)
-        driver.controller, driver.place_arrivals = self.balancer, self.balancer.place_arrivals
-        driver.record_decision = self.balancer.record
+        self.balancer.open(self.local.store, self.local.committer.checkpoint.head().batch)
+        self.local.attend(self.balancer)
 
     def run(self, batches: int) -> None:
         for _ in range(batches):
@@ -43,11 +41,13 @@ class Recorded:
             self.at += 1
 
     def plan(self) -> Plan:
-        return self.local.driver.next_registry_and_plan()[1]
+        return self.local.committer.commands.next_registry_and_plan()[1]
 
     def move_keys(self) -> None:
         table = RoutingTable.from_entries(hash_keys(pa.array(["a", "b"])), [1, 0])
-        self.local.driver.request_plan(Plan(3, {}, {"sums": table}))  # what is left out stays
+        self.local.committer.commands.request_plan(
+            Plan(3, {}, {"sums": table})
+        )  # what is left out stays
 
     def changes(self) -> list[Decision]:
         return [decision for decision in self.balancer.decisions if decision.plan is not None]
@@ -60,7 +60,7 @@ def test_what_moved_is_told_whatever_happens_meanwhile(tmp_path: Path, event: st
     flow.move_keys()
     for at in range(5):
         if event == "arrivals":
-            flow.local.driver.submit(Submission("query", f"late{at}", LATE.text))
+            flow.local.committer.commands.submit(Submission("query", f"late{at}", LATE.text))
         flow.run(1)
         if event == "restart" and at < 2:
             flow.local.reopen()
@@ -87,7 +87,7 @@ def test_a_pin_and_the_way_back_are_on_record(tmp_path: Path) -> None:
     flow.run(2)
     before = flow.plan().placement["wide"]
     pinned = (before + 1) % 3
-    flow.local.driver.submit(PinQuery("wide", pinned))
+    flow.local.committer.commands.submit(PinQuery("wide", pinned))
     flow.run(3)
     (decision,) = flow.changes()
     assert decision.message == f"pins wide to worker {pinned}"
@@ -96,10 +96,10 @@ def test_a_pin_and_the_way_back_are_on_record(tmp_path: Path) -> None:
     ]
     (outcome,) = flow.balancer.outcomes
     assert (outcome.decision, outcome.handed_bytes > 0) == (decision.batch, True)
-    flow.local.driver.submit(PinQuery("wide", None))
-    flow.local.driver.submit(LATE)
+    flow.local.committer.commands.submit(PinQuery("wide", None))
+    flow.local.committer.commands.submit(LATE)
     flow.run(1)
-    flow.local.driver.request_rollback()
+    flow.local.committer.commands.request_rollback()
     flow.run(4)
     back = flow.changes()[-1]
     assert [(move.query, move.after) for move in back.moves] == [("wide", before)]
@@ -109,7 +109,7 @@ def test_a_pin_and_the_way_back_are_on_record(tmp_path: Path) -> None:
 def test_arrivals_are_on_record_with_their_workers(tmp_path: Path) -> None:
     flow = Recorded(tmp_path, Balancing(keys="off", operators="off"), ("wide", "sums"))
     flow.run(2)
-    flow.local.driver.submit(LATE)
+    flow.local.committer.commands.submit(LATE)
     flow.run(2)
     _, decisions, _ = read_history(str(tmp_path))
     (placed,) = [decision for decision in decisions if decision.arrived]
@@ -121,8 +121,10 @@ def test_arrivals_are_on_record_with_their_workers(tmp_path: Path) -> None:
 def test_a_plan_that_no_longer_fits_is_told_as_refused(tmp_path: Path) -> None:
     flow = Recorded(tmp_path, Balancing.off(), ("wide", "dear"))
     flow.run(1)
-    flow.local.driver.request_plan(Plan(3, {"wide": (flow.plan().placement["wide"] + 1) % 3}))
-    flow.local.driver.submit(CancelQuery("wide"))
+    flow.local.committer.commands.request_plan(
+        Plan(3, {"wide": (flow.plan().placement["wide"] + 1) % 3})
+    )
+    flow.local.committer.commands.submit(CancelQuery("wide"))
     flow.run(1)
     (verdict,) = flow.balancer.decisions[-1].verdicts
     assert verdict.code == "plan_refused"
@@ -136,7 +138,7 @@ def test_a_controller_of_its_own_is_told_when_its_plan_is_refused(tmp_path: Path
     flow.run(1)
     (verdict,) = flow.balancer.decisions[-1].verdicts
     assert (verdict.code, "unknown" in verdict.message) == ("plan_refused", True)
-    assert list(flow.local.driver.refused) == [verdict.message]
+    assert list(flow.local.committer.commands.refused) == [verdict.message]
 
 
 def test_a_controller_of_its_own_and_a_pin_are_followed_at_one_border(tmp_path: Path) -> None:
@@ -150,21 +152,21 @@ def test_a_controller_of_its_own_and_a_pin_are_followed_at_one_border(tmp_path: 
         return Plan(3, {"wide": wanted["wide"]}) if batch.number == 1 else None
 
     flow.balancer.controller = controller
-    flow.local.driver.submit(PinQuery("dear", wanted["dear"]))
+    flow.local.committer.commands.submit(PinQuery("dear", wanted["dear"]))
     flow.run(3)
     assert called == [1, 2, 3]
     assert flow.plan().placement == wanted
     (decision,) = flow.changes()
     assert {move.query for move in decision.moves} == {"wide", "dear"}
     pin = f"pins dear to worker {wanted['dear']}"
-    assert decision.message == f"asked for by a controller of its own; {pin}"
+    assert decision.message == f"requested by the flow's controller; {pin}"
 
 
 def test_workers_are_drained_beside_a_controller_of_its_own(tmp_path: Path) -> None:
     flow = Recorded(tmp_path, Balancing.off(), ("wide", "sums"))
     flow.balancer.controller = lambda batch: None
     flow.run(2)
-    flow.local.driver.request_drain(1, drain=True)
+    flow.local.committer.commands.submit(DrainWorker(1, drain=True))
     flow.run(2)
     (decision,) = flow.changes()
     assert (decision.trigger, flow.plan().drained) == ("drain", frozenset({1}))
@@ -174,9 +176,9 @@ def test_a_refused_plan_does_not_take_a_pin_with_it(tmp_path: Path) -> None:
     flow = Recorded(tmp_path, Balancing.off(), ("wide", "dear"))
     flow.run(1)
     before = flow.plan().placement
-    flow.local.driver.request_plan(Plan(3, {"wide": (before["wide"] + 1) % 3}))
-    flow.local.driver.submit(CancelQuery("wide"))
-    flow.local.driver.submit(PinQuery("dear", (before["dear"] + 1) % 3))
+    flow.local.committer.commands.request_plan(Plan(3, {"wide": (before["wide"] + 1) % 3}))
+    flow.local.committer.commands.submit(CancelQuery("wide"))
+    flow.local.committer.commands.submit(PinQuery("dear", (before["dear"] + 1) % 3))
     flow.run(2)
     assert flow.plan().placement == {"dear": (before["dear"] + 1) % 3}
     (decision,) = flow.changes()
@@ -188,8 +190,8 @@ def test_a_pin_and_a_drain_at_one_border_are_one_plan(tmp_path: Path) -> None:
     flow.run(2)
     before = flow.plan().placement
     pinned = (before["dear"] + 1) % 3
-    flow.local.driver.submit(PinQuery("dear", pinned))
-    flow.local.driver.request_drain((before["dear"] + 2) % 3, drain=True)
+    flow.local.committer.commands.submit(PinQuery("dear", pinned))
+    flow.local.committer.commands.submit(DrainWorker((before["dear"] + 2) % 3, drain=True))
     flow.run(2)
     decision = flow.changes()[0]
     assert decision.trigger == "drain"
@@ -215,11 +217,11 @@ def test_a_plan_made_beside_the_batches_is_followed_and_a_stale_one_told(
     balancer = Balancer(config)
     balancer.open(local.store, 0)
     crossed = {query.name: at % 2 for at, query in enumerate(queries)}
-    local.driver.request_plan(Plan(2, crossed))
-    local.driver.controller, local.driver.record_decision = balancer, balancer.record
+    local.committer.commands.request_plan(Plan(2, crossed))
+    local.attend(balancer)
 
     def batch() -> Decision:
-        at = local.driver.head().batch
+        at = local.committer.checkpoint.head().batch
         local.batch({name: ROWS.slice(at * 5, 5) for name in streams})
         balancer._planner_thread.submit(int).result()  # after what it plans
         return balancer.decisions[-1]
@@ -227,13 +229,13 @@ def test_a_plan_made_beside_the_batches_is_followed_and_a_stale_one_told(
     made = [batch() for _ in range(40)]
     followed = [one for one in made if one.trigger == "traffic" and one.plan is not None]
     assert followed, [one.message for one in made]
-    places = local.driver.next_registry_and_plan()[1].placement
+    places = local.committer.commands.next_registry_and_plan()[1].placement
     assert len({places[f"one{at}"] for at in range(3)}) == 1, "a stream goes to one worker"
     assert len({places[f"two{at}"] for at in range(3)}) == 1
     refused = [one for one in made if one.reason == "gain_too_small" and one.trigger == "traffic"]
     assert refused, "a plan that saves nothing more is told"
     monkeypatch.setattr(
-        "evenflow.spark.driver.balancer.global_plan",
+        "evenflow.spark.driver.balancer.plan_traffic_repair",
         lambda *_: Plan(2, places, drained=frozenset({1})),
     )
     late = [batch() for _ in range(40)]

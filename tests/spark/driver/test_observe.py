@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.spark.worker.test_worker import STREAMS, SUBMISSIONS
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import shifted, trades
+from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.errors import InputError
 from evenflow.model import Plan, QueryLoad, RoutingTable, Snapshot, hash_keys, hot_keys
@@ -23,11 +23,13 @@ from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.cost_model import CostModel
 from evenflow.spark.driver.observe import ObserverState, observe
 from evenflow.spark.driver.submission import Submission
-from evenflow.spark.protocol.measure_options import MeasureOptions, emulate_cost
+from evenflow.spark.protocol.key_counts import decode_key_counts, encode_key_counts
+from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.report import QueryStats, Report
 from evenflow.spark.worker import key_counts
 from evenflow.spark.worker.key_counts import count_hashes, count_hashes_reference, heaviest_keys
 from evenflow.spark.worker.sql_runtime import SqlRuntime
+from evenflow.spark.worker.worker_process import emulate_cost
 
 KEYED = [one for one in SUBMISSIONS if one.name in {"sums", "pairs"}]
 
@@ -64,7 +66,7 @@ def test_no_key_left_out_is_heavier_than_the_bound(
 def flow(folder: Path, tables: dict[str, RoutingTable] | None = None) -> Local:
     local = Local(folder, STREAMS, KEYED, workers=3)
     if tables:
-        local.driver.request_plan(Plan(3, {}, tables))
+        local.committer.commands.request_plan(Plan(3, {}, tables))
         local.rest()
     return local
 
@@ -74,10 +76,10 @@ def test_each_key_is_counted_with_its_rows_its_state_and_its_name(tmp_path: Path
     rows = trades(np.random.default_rng(3), 500, span_s=30)
     for part in (rows.slice(0, 200), rows.slice(200)):
         reports = local.batch({"trades": part})
-    snapshot, _ = observe(local.driver.completed_batches[-1], ObserverState())
+    snapshot, _ = observe(local.committer.completed_batches[-1], ObserverState())
     truth = Counter("NULL" if s is None else s for s in part["symbol"].to_pylist())
     for name in ("sums", "pairs"):
-        uid = local.driver.next_registry_and_plan()[0].queries[name].uid
+        uid = local.committer.commands.next_registry_and_plan()[0].queries[name].uid
         told = [counts for report in reports for counts in [report.key_counts[uid]]]
         counted = {
             n: int(r) for c in told for n, r in zip(c.names.to_pylist(), c.rows_in, strict=True)
@@ -104,11 +106,11 @@ class Nothing:
 
     state_bytes = 0
 
-    def kept(self, keys: Any) -> Any:
+    def key_rows_and_bytes(self, keys: Any) -> Any:
         """Neither rows nor bytes."""
         return np.zeros((2, len(keys)), dtype=np.int64)
 
-    def tallied(self, rows: int) -> None:
+    def grouped_row_counts(self, rows: int) -> None:
         """Nothing is grouped."""
 
 
@@ -124,9 +126,9 @@ def test_keys_of_any_type_over_several_streams_have_names() -> None:
     counts = key_counts.count_keys("stateless", rows, keys, Nothing(), 4, listed)  # type: ignore[arg-type]
     told = dict(zip(counts.names.to_pylist(), counts.rows_in.tolist(), strict=True))
     assert told == {"x, 1": 2, "y, 2": 1, "NULL, 3": 1, "z" * 100: 1, "": 0}
-    (back,) = key_counts.decode_key_counts(key_counts.encode_key_counts({"q": counts})).values()
+    (back,) = decode_key_counts(encode_key_counts({"q": counts})).values()
     assert back.names.equals(counts.names)
-    for name in ("hashes", "rows_in", "made", "state"):
+    for name in ("hashes", "rows_in", "produced", "state_bytes"):
         assert getattr(back, name).tolist() == getattr(counts, name).tolist()
 
 
@@ -146,7 +148,7 @@ def test_rows_that_an_aggregate_has_grouped_are_counted_by_its_groups(
         GROUP BY window(ts, {window}), symbol, qty"""
     local = Local(tmp_path, STREAMS, [Submission("query", "counts", sql, ("symbol",))], workers=2)
     rows = trades(np.random.default_rng(3), 600, span_s=60)
-    uid = local.driver.next_registry_and_plan()[0].queries["counts"].uid
+    uid = local.committer.commands.next_registry_and_plan()[0].queries["counts"].uid
     late = shifted(rows.slice(0, 50), -300)
     for part in (rows.slice(0, 300), rows.slice(300), pa.concat_tables([rows.slice(550), late])):
         reports = local.batch({"trades": part})
@@ -165,7 +167,7 @@ def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_pat
     """Whatever its time condition lets match, and whatever other keys are beside it."""
     local = Local(tmp_path, STREAMS, [one for one in KEYED if one.name == "pairs"], workers=2)
     rows = trades(np.random.default_rng(3), 400, span_s=60)
-    uid = local.driver.next_registry_and_plan()[0].queries["pairs"].uid
+    uid = local.committer.commands.next_registry_and_plan()[0].queries["pairs"].uid
     for part in (rows.slice(0, 200), rows.slice(200)):
         reports = local.batch({"trades": part})
     for slot, report in enumerate(reports):
@@ -198,10 +200,10 @@ def test_a_query_that_becomes_keyed_is_fitted_anew(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "lows"], workers=3)
     rows, memory, batches = trades(np.random.default_rng(3), 100, span_s=1), ObserverState(), []
     for plan in (Plan(3, {"lows": 0}), Plan(3, {"lows": 1}), Plan(3, {}, {"lows": RoutingTable()})):
-        local.driver.request_plan(plan)
+        local.committer.commands.request_plan(plan)
         local.rest()
         local.batch({"trades": rows})
-        _, memory = observe(local.driver.completed_batches[-1], memory)
+        _, memory = observe(local.committer.completed_batches[-1], memory)
         batches.append(int(memory.cost_model.batches[0]))
     assert batches == [1, 2, 1]
 
@@ -214,7 +216,7 @@ def test_a_key_with_an_entry_is_told_even_without_rows(tmp_path: Path) -> None:
     is_a = pa.array([s == "a" for s in rows["symbol"].to_pylist()])
     for part in (rows, rows.filter(pa.compute.invert(is_a))):
         local.batch({"trades": part})
-        snapshot, memory = observe(local.driver.completed_batches[-1], memory)
+        snapshot, memory = observe(local.committer.completed_batches[-1], memory)
     keys = snapshot.queries["sums"].keys
     assert keys is not None
     found = dict(zip(keys.names, zip(keys.cost, keys.state_bytes, strict=True), strict=True))
@@ -228,7 +230,7 @@ def test_hot_keys_are_those_of_the_last_batch_with_rows(tmp_path: Path) -> None:
     rows = trades(np.random.default_rng(3), 200, span_s=1)
     for part in (rows, shifted(rows.slice(0, 1), 3600), rows.slice(0, 0)):
         local.batch({"trades": part})
-        balancer(local.driver.completed_batches[-1])
+        balancer.observe(local.committer.completed_batches[-1])
     last = balancer.snapshots[-1].queries["sums"].keys
     assert last is not None, "a batch without rows that closes windows is measured too"
     assert not last.cost.any()
@@ -245,7 +247,7 @@ def test_hot_keys_of_a_small_stream_have_their_share(tmp_path: Path) -> None:
     rows = rows.set_column(rows.schema.get_field_index("symbol"), "symbol", symbols)
     for at in range(6):
         local.batch({"trades": shifted(rows, at)})
-        balancer(local.driver.completed_batches[-1])
+        balancer.observe(local.committer.completed_batches[-1])
         first, *others = hot_keys(tuple(balancer.snapshots), "sums", 5)
         assert (first.name, len(others)) == ("hot", 3)
         assert 0.4 < first.share <= 30 / 45 + 1e-9
@@ -271,11 +273,11 @@ def test_no_row_is_free() -> None:
 def test_many_keys_are_merged_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_counts, "MOST", 1)
+    monkeypatch.setattr(key_counts, "MAX_LISTED_KEYS", 1)
     local = flow(tmp_path)
     rows = trades(np.random.default_rng(3), 300, span_s=30)
     reports = local.batch({"trades": rows})
-    snapshot, _ = observe(local.driver.completed_batches[-1], ObserverState())
+    snapshot, _ = observe(local.committer.completed_batches[-1], ObserverState())
     for query in snapshot.queries.values():
         assert query.keys is not None
         assert np.bincount(query.keys.owner, minlength=3).max() == 1
@@ -337,10 +339,10 @@ def test_a_query_that_had_nothing_to_do_keeps_its_state(tmp_path: Path) -> None:
     whole = [one for one in SUBMISSIONS if one.name == "wide"]
     local = Local(tmp_path, STREAMS, whole, workers=2)
     local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
-    before, memory = observe(local.driver.completed_batches[-1], ObserverState())
+    before, memory = observe(local.committer.completed_batches[-1], ObserverState())
     moved = Plan(2, {"wide": 1 - before.plan.placement["wide"]})
     idle = replace(
-        local.driver.completed_batches[-1], number=1, reports=(), plan=moved, next_plan=moved
+        local.committer.completed_batches[-1], number=1, reports=(), plan=moved, next_plan=moved
     )
     after, _ = observe(idle, memory)
     was, is_ = before.queries["wide"], after.queries["wide"]
@@ -383,7 +385,7 @@ def test_what_compiling_takes_is_no_load_of_the_query(
             pass
         return really(*given)
 
-    monkeypatch.setattr(SqlRuntime, "open", slow)
+    monkeypatch.setattr(SqlRuntime, "open_task", slow)
     local = flow(tmp_path)
     reports = local.batch({"trades": trades(np.random.default_rng(3), 50, span_s=1)})
     told = [stats.cpu_seconds for report in reports for stats in report.query_stats.values()]
@@ -397,7 +399,7 @@ def test_a_batch_in_which_no_worker_had_work_is_idle(tmp_path: Path) -> None:
     found = []
     for rows in ({"trades": trades(np.random.default_rng(3), 50, span_s=1)}, {}):
         local.batch(rows)
-        snapshot, memory = observe(local.driver.completed_batches[-1], memory)
+        snapshot, memory = observe(local.committer.completed_batches[-1], memory)
         found.append(snapshot.idle)
     assert found == [False, True]
 
@@ -408,14 +410,15 @@ def test_a_planner_on_the_side_that_fails_is_told_and_ends_nothing(
     def broken(*_: Any) -> Plan:
         raise ZeroDivisionError("no workers")
 
-    monkeypatch.setattr("evenflow.spark.driver.balancer.global_plan", broken)
+    monkeypatch.setattr("evenflow.spark.driver.balancer.plan_traffic_repair", broken)
     local, balancer = flow(tmp_path), Balancer(Balancing(keys="off", repair="repair"))
     rows = trades(np.random.default_rng(3), 90, span_s=9)
     told: list[str] = []
     for at in range(30):
         local.batch({"trades": rows.slice(at * 3, 3)})
-        done = local.driver.completed_batches[-1]
-        balancer.record(done, balancer(done), ())
+        done = local.committer.completed_batches[-1]
+        balancer.observe(done)
+        balancer.record(balancer.propose(done), done)
         told += [verdict.message for verdict in balancer.decisions[-1].verdicts]
         if told:
             break

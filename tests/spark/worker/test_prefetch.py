@@ -31,7 +31,7 @@ def test_it_is_only_so_far_ahead_and_stops_when_its_reader_does() -> None:
     assert next(stream) == 0
     stream.close()  # type: ignore[attr-defined]
     for thread in threading.enumerate():
-        if thread.name == "evenflow-ahead":
+        if thread.name == "evenflow-prefetch":
             thread.join(30)
             assert not thread.is_alive()
     assert len(taken) <= 7

@@ -1,4 +1,4 @@
-"""What a Python process of Spark's does besides a worker's batch."""
+"""The Python processes of Spark: their heap, their daemon, their random numbers."""
 
 import gc
 import weakref
@@ -44,9 +44,9 @@ def test_python_processes_are_forks_of_one_that_has_loaded_what_they_need(
 
 def test_forks_draw_different_random_numbers(spark: SparkSession) -> None:
     both_wait = "__import__('time').sleep(2)"  # so that no process gets both
-    asked = f"({both_wait}, __import__('os').getpid(), __import__('numpy').random.random())"
+    code = f"({both_wait}, __import__('os').getpid(), __import__('numpy').random.random())"
     (_, one, first), (_, two, second) = (
-        spark.sparkContext.parallelize([asked] * 2, 2).map(eval).collect()
+        spark.sparkContext.parallelize([code] * 2, 2).map(eval).collect()
     )
     assert one != two
     assert first != second

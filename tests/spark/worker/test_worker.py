@@ -1,4 +1,4 @@
-"""Workers, moves and borders without Spark."""
+"""Workers, moves and commits without Spark."""
 
 import faulthandler
 import gc
@@ -16,117 +16,31 @@ from hypothesis import strategies as st
 from tests.support.local_runtime import Local
 from tests.support.operators import Counter
 from tests.support.spark_harness import BEGIN_US, SECOND, cut, shifted, trades
+from tests.support.submissions import (
+    NAMES,
+    STREAMS,
+    SUBMISSIONS,
+    SYMBOLS,
+    any_plan,
+    hosting_all,
+    last_row,
+)
 
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.spark.driver import commit, submission
+from evenflow.spark.driver import submission
 from evenflow.spark.driver.commands import CancelQuery
-from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.driver.plan_changes import complete_plan
+from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Ledger
-from evenflow.spark.protocol.registry import Hosted, StreamSpec
+from evenflow.spark.protocol.query_compiler import compile_definition
+from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.worker import sql_runtime, worker_batch
-from evenflow.spark.worker.sql_runtime import compile_definition
 from evenflow.sql import operator_path
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.storage.bundle import Bundle
 from evenflow.storage.file_store import FileStore
 
-STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
-SUBMISSIONS = [
-    Submission(
-        "query", "dear", "SELECT ts, symbol, price FROM trades WHERE price > 50", None, True
-    ),
-    Submission(
-        "query",
-        "sums",
-        """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
-        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
-        ("symbol",),
-        True,
-    ),
-    Submission(
-        "query",
-        "pairs",
-        """SELECT a.symbol, a.ts AS t1, b.ts AS t2, a.qty
-        FROM trades a JOIN trades b ON a.symbol = b.symbol
-        AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 8 SECONDS""",
-        ("symbol",),
-    ),
-    Submission(
-        "query",
-        "wide",
-        """SELECT window.start AS s, count(*) AS n
-        FROM trades GROUP BY window(ts, '20 seconds', '10 seconds')""",
-    ),
-    Submission(
-        "query",
-        "dearest",
-        """SELECT window.start AS s, symbol, max(price) AS top
-        FROM dear GROUP BY window(ts, '15 seconds'), symbol""",
-        ("symbol",),
-    ),
-    Submission("query", "busy", "SELECT s, symbol, n FROM sums WHERE n > 2"),
-    Submission(
-        "query",
-        "lows",
-        """SELECT window.start AS s, symbol, min(price) AS low
-        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
-    ),
-    Submission(
-        "template",
-        "alarms",
-        """SELECT window.start AS s, symbol, count(*) AS n
-        FROM trades WHERE symbol = :symbol AND price > :limit
-        GROUP BY window(ts, '10 seconds'), symbol""",
-        ("symbol",),
-    ),
-    Submission(
-        "template",
-        "above",
-        """SELECT window.start AS s, count(*) AS n
-        FROM trades WHERE price > :limit GROUP BY window(ts, '10 seconds')""",
-    ),
-]
-SUBSCRIBED = {
-    "alarms": [
-        {"subscription": f"{symbol}{limit}", "symbol": symbol, "limit": float(limit)}
-        for symbol in ("a", "b", "c", "d", "e'")
-        for limit in (5, 60)
-    ],
-    "above": [{"subscription": f"{limit}", "limit": float(limit)} for limit in (5, 60)],
-}
-NAMES = [submission.name for submission in SUBMISSIONS]
-KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
 SPARED = ("results", "spark")  # what users keep, and what Spark itself looks after
-SYMBOLS = ["a", "b", "c", "d", "e'", None]
-
-
-def last_row() -> pa.Table:
-    """A row of another hour: the watermark passes all windows before it."""
-    row = trades(np.random.default_rng(0), 1)
-    late = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
-    return row.set_column(0, "ts", late)
-
-
-def any_plan(chance: random.Random, workers: int) -> Plan:
-    """Anything goes: other owners, drained workers, a whole query spread by its inferred key."""
-    keyed = [*KEYED, *chance.sample(["lows"], chance.randrange(2))]
-    drained = frozenset(chance.sample(range(workers), chance.randrange(workers)))
-    active = [worker for worker in range(workers) if worker not in drained]
-    placement = {name: chance.choice(active) for name in NAMES if name not in keyed}
-    symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
-    hashes = hash_keys(pa.array(symbols, pa.string()))
-    owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
-    tables = {name: RoutingTable.from_entries(hashes, at) for name, at in owners.items()}
-    return Plan(workers, placement, tables, drained)
-
-
-def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:
-    """Host all submissions, the templates with their subscriptions."""
-    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
-    queries = local.driver.next_registry_and_plan()[0].queries
-    wanted = ((name, subscription_rows(queries[name], rows)) for name, rows in SUBSCRIBED.items())
-    local.driver.write_first_subscriptions(wanted)
-    return local
 
 
 def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) -> Local:
@@ -135,14 +49,16 @@ def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) 
     local = hosting_all(folder, workers, chance)
     for at, rows in enumerate([*batches, last_row()]):
         if chance is not None and chance.random() < 0.6:
-            local.driver.request_plan(any_plan(chance, workers))
+            local.committer.commands.request_plan(any_plan(chance, workers))
         if at == 1:  # in the midst of moves: one takes the symbol of another worker, one ends
             local.subscribe("alarms", [{"subscription": "a5", "symbol": "b", "limit": 20.0}])
-            local.driver.subscribe("above", pa.table({"subscription": ["60"]}), begin=False)
+            local.committer.commands.subscribe(
+                "above", pa.table({"subscription": ["60"]}), subscribe=False
+            )
         local.batch({"trades": rows})
     local.rest()
-    assert local.driver.head().quarantined == {}
-    assert local.driver.head().late == {}
+    assert local.committer.checkpoint.head().quarantined == {}
+    assert local.committer.checkpoint.head().late == {}
     return local
 
 
@@ -166,10 +82,10 @@ def test_a_moved_key_is_where_the_plan_says(tmp_path: Path) -> None:
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     for owner in (0, 1, 0):
         plan = Plan(2, {}, {"sums": RoutingTable.from_entries(hashes, [owner] * len(SYMBOLS))})
-        local.driver.request_plan(plan)
+        local.committer.commands.request_plan(plan)
         local.batch({"trades": rows})
         released = local.batch()
-        assert all(target == owner for r in released for _, target, _ in r.handoffs)
+        assert all(sent.worker == owner for r in released for sent in r.handoffs)
         stepped = local.batch({"trades": rows})
         assert {r.worker for r in stepped if r.query_stats} == {owner}
         assert sum(s.rows_in for r in stepped for s in r.query_stats.values()) == len(rows)
@@ -196,7 +112,7 @@ def test_a_failing_query_is_quarantined_alone(tmp_path: Path) -> None:
     rows = trades(np.random.default_rng(1), 50)
     local.batch({"trades": rows})
     local.batch({"trades": rows})
-    ((uid, reason),) = local.driver.head().quarantined.items()
+    ((uid, reason),) = local.committer.checkpoint.head().quarantined.items()
     assert uid.startswith("bad@")
     assert "not a whole number" in reason
     assert local.results("bad") == {}
@@ -211,9 +127,9 @@ def test_poison_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
         STREAMS["trades"].schema.field("ts").type
     )
     local.batch({"trades": rows.set_column(0, "ts", times)})
-    assert local.driver.head().poison == {"trades": 2}
-    assert local.driver.head().watermarks["trades"] == BEGIN_US - 5 * SECOND
-    assert len(local.driver.result_parts("poison", "trades")) == 1
+    assert local.committer.checkpoint.head().poison == {"trades": 2}
+    assert local.committer.checkpoint.head().watermarks["trades"] == BEGIN_US - 5 * SECOND
+    assert len(local.committer.checkpoint.result_parts("poison", "trades")) == 1
 
 
 def test_no_poison_row_is_lost_between_chunks(
@@ -224,8 +140,8 @@ def test_no_poison_row_is_lost_between_chunks(
     rows = trades(np.random.default_rng(1), 2)
     bad = rows.set_column(0, "ts", pa.nulls(2, rows.schema.field("ts").type))
     local.batch({"trades": pa.concat_tables([bad, bad.slice(1)])})
-    assert local.driver.head().poison == {"trades": 3}
-    ((_, _, length),) = local.driver.result_parts("poison", "trades")
+    assert local.committer.checkpoint.head().poison == {"trades": 3}
+    ((_, _, length),) = local.committer.checkpoint.result_parts("poison", "trades")
     assert length > 0
 
 
@@ -249,7 +165,7 @@ def test_late_rows_are_counted(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[1:2])
     local.batch({"trades": last_row()})
     local.batch({"trades": trades(np.random.default_rng(1), 30)})
-    assert list(local.driver.head().late.values()) == [30]
+    assert list(local.committer.checkpoint.head().late.values()) == [30]
 
 
 def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path) -> None:
@@ -273,7 +189,7 @@ def test_a_template_answers_its_subscriptions_wherever_they_live(tmp_path: Path)
     again = {"subscription": "s0", "symbol": "d", "limit": 95.0}
     local.subscribe("limit", [again])
     gone = pa.table({"subscription": ["s1", "s2", "unknown"]})
-    local.driver.subscribe("limit", gone, begin=False)
+    local.committer.commands.subscribe("limit", gone, subscribe=False)
     local.batch()
     before = local.results("limit")
     local.batch({"trades": rows})
@@ -295,7 +211,7 @@ def test_a_state_that_stays_the_same_is_written_once_and_used_by_all_processes(
     limit = Submission("template", "limit", "SELECT ts FROM trades WHERE price > :limit", worker=0)
     alone = Submission("template", "alone", "SELECT ts FROM trades WHERE price > :limit", worker=1)
     local = Local(tmp_path, STREAMS, [sums, limit, alone], workers=2)
-    registry = local.driver.next_registry_and_plan()[0]
+    registry = local.committer.commands.next_registry_and_plan()[0]
     for name in ("limit", "alone"):
         local.subscribe(name, [{"subscription": "s", "limit": 10.0}])
     local.batch()
@@ -305,7 +221,7 @@ def test_a_state_that_stays_the_same_is_written_once_and_used_by_all_processes(
     for at in range(4):
         local.processes = [both[at % 2]]
         local.batch({"trades": trades(rng, 50)})
-        states.append(local.driver.head().state_refs)
+        states.append(local.committer.checkpoint.head().state_refs)
         held = local.process().states
         uids = [registry.queries[name].uid for name in ("limit", "alone")]
         tasks.append([held[worker].tasks[uid].task for worker, uid in enumerate(uids)])
@@ -322,11 +238,11 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
     for at in range(200):
         if at % 4 == 0:
             tables = any_plan(chance, 2).tables
-            local.driver.request_plan(
+            local.committer.commands.request_plan(
                 Plan(2, {}, {name: tables[name] for name in ("sums", "pairs")})
             )
         if at % 8 in (3, 7):
-            local.driver.submit(passing if at % 8 == 3 else CancelQuery("passing"))
+            local.committer.commands.submit(passing if at % 8 == 3 else CancelQuery("passing"))
         rows = shifted(trades(rng, 5, span_s=1, late_s=1), 2 * at)
         reports = local.batch({"trades": rows})
         given += sum("sums@1" in report.results for report in reports)
@@ -337,10 +253,10 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
             used.append(sum(path.stat().st_size for path in kept))
     assert max(files[10:]) <= 1.1 * max(files[:10])
     assert max(used[10:]) <= 1.1 * max(used[:10])
-    # The index of results is merged by blocks, and says what it said.
+    # Merging the index of results by blocks does not change it.
     assert len(local.store.list_names("results/index")) <= 200 // 64 + 200 % 64
-    assert len(local.driver.result_parts("results", "sums@1")) == given
-    assert len(local.driver.ledger._plans) <= 6
+    assert len(local.committer.checkpoint.result_parts("results", "sums@1")) == given
+    assert len(local.committer.checkpoint.ledger._plans) <= 6
 
 
 def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
@@ -353,7 +269,7 @@ def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
             *cut(np.random.default_rng(4), trades(np.random.default_rng(4), 60), 4),
             last_row(),
         ]:
-            local.driver.request_plan(any_plan(chance, 2))
+            local.committer.commands.request_plan(any_plan(chance, 2))
             local.batch({"trades": rows})
             local.reopen()
         local.rest()
@@ -367,14 +283,14 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
     rows = {"trades": trades(np.random.default_rng(1), 20)}
     local.batch(rows)
     before = local.results("dear")
-    local.driver.commit(0, lambda: local.work(0, rows))
+    local.committer.commit(0, lambda: local.work(0, rows))
     assert local.results("dear") == before
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "message"),
     [
-        (Plan(3), "a plan for 3 workers was given; there are 2"),
+        (Plan(3), "the plan is for 3 workers; there are 2"),
         (Plan(2, {"dear": 2}), "puts 'dear' on worker 2; active are"),
         (Plan(2, {"sums": 0}), "the plan names sums"),
         (Plan(2, {"fixed": 0}), "'fixed' is pinned to worker 1"),
@@ -387,12 +303,12 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
         (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, said: str) -> None:
+def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, message: str) -> None:
     fixed = Submission("query", "fixed", "SELECT ts FROM trades", worker=1)
     local = Local(tmp_path, STREAMS, [*SUBMISSIONS[:2], fixed], workers=2)
-    registry, present = local.driver.next_registry_and_plan()
-    with pytest.raises(ValueError, match=said):
-        commit.complete_plan(plan, present, registry)
+    registry, present = local.committer.commands.next_registry_and_plan()
+    with pytest.raises(ValueError, match=message):
+        complete_plan(plan, present, registry)
 
 
 def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
@@ -417,8 +333,8 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
             local.forget()
         reports = local.work(0, rows, 2)
     assert list(reports[0].failed) == ["deadly@2"]
-    local.driver.commit(0, lambda: reports)
-    assert "ended the worker's process" in local.driver.head().quarantined["deadly@2"]
+    local.committer.commit(0, lambda: reports)
+    assert "ended the worker's process" in local.committer.checkpoint.head().quarantined["deadly@2"]
     assert local.results("dear")
 
 
@@ -438,14 +354,14 @@ def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> No
     for owner in (0, 1, 2):
         local.batch({"trades": rows})
         table = RoutingTable.from_entries(hashes, [owner] * len(SYMBOLS))
-        local.driver.request_plan(Plan(3, {}, {"counts": table}))
+        local.committer.commands.request_plan(Plan(3, {}, {"counts": table}))
         local.rest()
     symbols = rows["symbol"].to_pylist()
     expected = {(s, symbols.count(s) * times) for s in SYMBOLS for times in (1, 2, 3)}
     assert set(local.results("counts")) == expected
 
 
-def test_an_ask_that_was_tried_is_compiled_once_and_anew_if_another_came_between(
+def test_a_previewed_submission_is_compiled_once_and_again_if_another_came_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], workers=2)
@@ -455,14 +371,14 @@ def test_an_ask_that_was_tried_is_compiled_once_and_anew_if_another_came_between
         names.append(name)
         return compile_definition(form, name, *given, **more)
 
-    monkeypatch.setattr(submission, "compiled", counted)
+    monkeypatch.setattr(submission, "compile_definition", counted)
     one, two = (replace(SUBMISSIONS[0], name=name) for name in ("one", "two"))
-    local.driver.preview(one)
-    assert "one" in local.driver.submit(one).queries
+    local.committer.commands.preview(one)
+    assert "one" in local.committer.commands.submit(one).queries
     assert names == ["one"]
-    local.driver.preview(two)
-    local.driver.submit(CancelQuery("one"))
-    assert local.driver.submit(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
+    local.committer.commands.preview(two)
+    local.committer.commands.submit(CancelQuery("one"))
+    assert local.committer.commands.submit(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
     assert names == ["one", "two", "two"]
 
 
@@ -512,17 +428,21 @@ def test_a_flow_goes_back_also_after_many_plans_without_moves(tmp_path: Path) ->
     local = Local(tmp_path, STREAMS, [one for one in SUBMISSIONS if one.name == "sums"], workers=2)
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     rows = trades(np.random.default_rng(1), 40)
-    local.driver.request_plan(
+    local.committer.commands.request_plan(
         Plan(2, {}, {"sums": RoutingTable.from_entries(hashes, [1] * len(hashes))})
     )
     for at in range(10):
         local.batch({"trades": shifted(rows, at)})
         name = f"more{at}"
-        local.driver.submit(Submission("query", name, "SELECT ts FROM trades", worker=0))
-    local.driver.request_rollback()
+        local.committer.commands.submit(
+            Submission("query", name, "SELECT ts FROM trades", worker=0)
+        )
+    local.committer.commands.request_rollback()
     for at in range(10, 13):
         local.batch({"trades": shifted(rows, at)})
-    table = local.driver.ledger.plan(local.driver.head().plan_number).tables["sums"]
+    table = local.committer.checkpoint.ledger.plan(
+        local.committer.checkpoint.head().plan_number
+    ).tables["sums"]
     assert len(table) == 0
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.sql.tasks.test_batch_equivalence import CASES
+from tests.support.sql_cases import CASES
 from tests.support.sql_oracle import CATALOG, SECOND, Cluster, Rows, made, same
 
 from evenflow.sql import Engine, Program, compile_query

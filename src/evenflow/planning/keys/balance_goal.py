@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import KeyLoads, Verdict
+from evenflow.model import KeyLoads, Verdict, VerdictCode
 from evenflow.model.arrays import Bools, Floats, Workers
 from evenflow.planning.keys.metrics import moved_state
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
@@ -41,9 +41,10 @@ def balance_goal(keys: KeyLoads, config: KeyConfig) -> BalanceGoal:
     if floor <= limit:
         return BalanceGoal(mean, limit, keys.immovable_mask, ())
     reachable = floor / mean - 1
-    code, cause = "heavy_key", "alone needs"
+    code, cause = VerdictCode.HEAVY_KEY, "alone needs"
     if keys.cost[key] <= limit:
-        code, cause = "coarse_keys", "and the keys as heavy fill the workers so that one needs"
+        code = VerdictCode.COARSE_KEYS
+        cause = "and the keys as heavy fill the workers so that one needs"
     verdict = Verdict(
         code,
         keys.key_name(key),
@@ -116,7 +117,7 @@ def finish_plan(
     if entries > config.max_table:
         verdicts.append(
             Verdict(
-                "table_exceeded",
+                VerdictCode.TABLE_EXCEEDED,
                 "routing table",
                 f"the plan needs {entries} table entries, --max-table allows {config.max_table}",
             )
@@ -126,7 +127,7 @@ def finish_plan(
         reached = float(loads[worker]) / goal.mean_load - 1
         verdicts.append(
             Verdict(
-                "unbalanced",
+                VerdictCode.UNBALANCED,
                 f"worker {worker}",
                 f"worker {worker} keeps {loads[worker]:.6g}, {reached:.4g} above the mean; "
                 f"the limit is {goal.max_load:.6g}",

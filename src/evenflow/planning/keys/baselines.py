@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model import KeyLoads, Verdict
+from evenflow.model import KeyLoads, Verdict, VerdictCode
 from evenflow.model.arrays import Floats, Indices, Rng, Workers
 from evenflow.planning.keys.balance_goal import (
     BalanceGoal,
@@ -34,7 +34,7 @@ from evenflow.planning.keys.balance_goal import (
     plan_owners,
 )
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
-from evenflow.planning.least_loaded import place_on_least_loaded
+from evenflow.planning.least_load import place_on_least_loaded
 
 SIGMAS = tuple(2.0**-power for power in range(1, 15))
 MAX_TRACKED = 20_000  # a smaller sigma would take longer than the plan lasts
@@ -190,7 +190,7 @@ def pkg(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     plan = finish_plan(keys, config, keys.home, splittable, split.loads)
     divided = split.partial_results // 2
     merge = Verdict(
-        "split_keys",
+        VerdictCode.SPLIT_KEYS,
         f"{divided} keys",
         f"{divided} keys are split over two workers: {split.partial_results} partial results need "
         "a merge, joins are not possible, and an assignment names only the first worker of a key",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import KeyLoads, Verdict
+from evenflow.model import KeyLoads, Verdict, VerdictCode
 from evenflow.model.arrays import Floats, Indices, Rng, Workers
 from evenflow.planning.keys.balance_goal import (
     BalanceGoal,
@@ -76,7 +76,7 @@ def exact(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     if owner is None and solution.status == STATUS_INFEASIBLE and case.known_plan is None:
         return _add_verdict(
             finish_plan(keys, config, keys.owner, goal),
-            "no_plan",
+            VerdictCode.NO_PLAN,
             "no plan keeps the balance and the table bound; nothing moves",
         )
     best = _less_moved_plan(case, owner)
@@ -84,12 +84,16 @@ def exact(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     moved = moved_state(keys, best.owner)
     if case.known_plan is None and owner is None:
         return _add_verdict(
-            best, "not_proven", f"no plan was found within {MAX_SECONDS:g} s; nothing moves"
+            best,
+            VerdictCode.NOT_PROVEN,
+            f"no plan was found within {MAX_SECONDS:g} s; nothing moves",
         )
     if moved - lower_bound <= OPTIMALITY_GAP * max(moved, case.state_unit):
         return best
     gap = f"{(moved - lower_bound) / moved:.2%}"
-    return _add_verdict(best, "not_proven", f"the plan moves at most {gap} more than the optimum")
+    return _add_verdict(
+        best, VerdictCode.NOT_PROVEN, f"the plan moves at most {gap} more than the optimum"
+    )
 
 
 def _less_moved_plan(case: SolverCase, owner: Workers | None) -> KeyPlan:
@@ -102,7 +106,7 @@ def _less_moved_plan(case: SolverCase, owner: Workers | None) -> KeyPlan:
     return min(plans, key=lambda plan: moved_state(case.keys, plan.owner))
 
 
-def _add_verdict(plan: KeyPlan, code: str, message: str) -> KeyPlan:
+def _add_verdict(plan: KeyPlan, code: VerdictCode, message: str) -> KeyPlan:
     return replace(plan, verdicts=(*plan.verdicts, Verdict(code, "all keys", message)))
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import Verdict
+from evenflow.model import Verdict, VerdictCode
 from evenflow.model.arrays import Workers
 from evenflow.planning.operators.load_statistics import (
     divergent_level,
@@ -59,7 +59,7 @@ def capacity_verdicts(
     limit = capacity * (1 + 1e-9)  # sums of doubles are not exact
     verdicts = [
         Verdict(
-            "operator_exceeds_worker",
+            VerdictCode.OPERATOR_EXCEEDS_WORKER,
             snapshot.series.operators[o],
             f"operator {snapshot.series.operators[o]} needs {load[o]:.4g}, more than a worker's "
             f"capacity of {capacity:.4g}; split it by key or give it a larger worker",
@@ -72,7 +72,7 @@ def capacity_verdicts(
         needed = int(np.ceil(float(load.sum()) / limit))
         verdicts.append(
             Verdict(
-                "total_exceeds_capacity",
+                VerdictCode.TOTAL_EXCEEDS_CAPACITY,
                 "workers",
                 f"all operators need {load.sum():.4g}, {snapshot.workers} workers of "
                 f"{capacity:.4g} cannot carry it; at least {needed} are needed",
@@ -86,7 +86,7 @@ def capacity_verdicts(
         worst = int(np.argmax(levels))
         verdicts.append(
             Verdict(
-                "bursts_exceed_capacity",
+                VerdictCode.BURSTS_EXCEED_CAPACITY,
                 f"worker {worst}",
                 f"{len(bursting)} of {snapshot.workers} workers have mean load plus deviation "
                 f"above {capacity:.4g}, worker {worst} the most with {levels[worst]:.4g}: "

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import LoadSeries, Verdict
+from evenflow.model import LoadSeries, Verdict, VerdictCode
 from evenflow.model.arrays import Rng, Workers
-from evenflow.planning.least_loaded import place_by_preference
+from evenflow.planning.least_load import place_by_preference
 from evenflow.planning.operators.cor_glb import cor_glb
 from evenflow.planning.operators.exact import least_variance_placement
 from evenflow.planning.operators.load_statistics import centred
@@ -73,7 +73,7 @@ def _check_inputs(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
 def _plan_exact(snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng) -> OperatorPlan:
     placement, proved = least_variance_placement(snapshot, config, rng)
     not_proved = Verdict(
-        "optimum_not_proved",
+        VerdictCode.OPTIMUM_NOT_PROVED,
         "plan",
         f"{int(snapshot.series.movable.sum())} operators on {snapshot.workers} workers are too "
         "many to prove the optimum; this is the best plan found, use variance at this size",

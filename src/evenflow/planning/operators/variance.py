@@ -23,7 +23,7 @@ weighs herding (herding-small-queries) against correlation.
 import numpy as np
 
 from evenflow.model.arrays import NOWHERE, Bools, Floats, Indices, Rng, Workers
-from evenflow.planning.least_loaded import place_by_preference
+from evenflow.planning.least_load import place_by_preference
 from evenflow.planning.operators.annealing import FEW_OPERATORS, anneal_placement
 from evenflow.planning.operators.descent import SourceReads, descend
 from evenflow.planning.operators.load_statistics import centred, worker_series

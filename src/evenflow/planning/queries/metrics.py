@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model import Verdict
+from evenflow.model import Verdict, VerdictCode
 from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries.problem import (
@@ -118,7 +118,7 @@ def _overload_verdicts(loads: Floats, room: Floats) -> tuple[Verdict, ...]:
         return ()
     return (
         Verdict(
-            "over_bound",
+            VerdictCode.OVER_BOUND,
             str(worst),
             f"{int((excess > 0).sum())} of {len(loads)} workers exceed the bound, most of all "
             f"worker {worst}: load {loads[worst]:.6g}, bound {room[worst]:.6g}",

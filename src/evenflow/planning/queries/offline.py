@@ -28,7 +28,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.jit import kernel
-from evenflow.model import Verdict
+from evenflow.model import Verdict, VerdictCode
 from evenflow.model.arrays import NOWHERE, Floats, Indices, Rng, Workers
 from evenflow.planning.queries.problem import ROUNDING, Placement, PlacementProblem, loads_by_worker
 from evenflow.planning.queries.query_types import QueryGroups, group_queries
@@ -166,7 +166,7 @@ def finish_placement(fill: OfflineFill, problem: PlacementProblem) -> Placement:
 def _no_room_verdict(unplaced: Indices, loads: Floats) -> Verdict:
     heaviest = int(unplaced[np.argmax(loads[unplaced])])
     return Verdict(
-        "no_room",
+        VerdictCode.NO_ROOM,
         str(heaviest),
         f"{len(unplaced)} queries fitted on no worker within the slack and went to the least "
         f"loaded; the heaviest has a load of {loads[heaviest]:.6g}: raise the slack, or split it",

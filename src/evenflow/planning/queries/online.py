@@ -11,7 +11,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.jit import kernel
-from evenflow.model import Verdict
+from evenflow.model import Verdict, VerdictCode
 from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
 from evenflow.planning.queries.problem import ROUNDING, Fleet, Placement, PlacementProblem
 from evenflow.planning.queries.source_hosts import SourceHosts, add_host, empty_hosts, remove_host
@@ -264,7 +264,7 @@ def over_bound_verdicts(over: Indices, problem: PlacementProblem) -> tuple[Verdi
     worst = int(queries[np.argmax(problem.subscriptions.loads[queries])])
     return (
         Verdict(
-            "arrival_over_bound",
+            VerdictCode.ARRIVAL_OVER_BOUND,
             str(worst),
             f"{len(queries)} arriving queries fitted on no worker and went to the least loaded; "
             f"the heaviest has a load of {problem.subscriptions.loads[worst]:.6g}: "

@@ -33,8 +33,9 @@ def reproduce(
     """Reproduce the papers' tables and figures, swept on Spark."""
     from evenflow.cli.output import print_json
     from evenflow.errors import InputError
-    from evenflow.research.experiment import SCALES, point_name
-    from evenflow.research.experiments import EXPERIMENTS, find_experiments
+    from evenflow.research.experiment import point_name
+    from evenflow.research.experiments.registry import EXPERIMENTS, find_experiments
+    from evenflow.research.points import SCALES
     from evenflow.research.sweep_folder import SweepFolder
     from evenflow.research.sweep_report import write_report, write_section
 
@@ -48,22 +49,22 @@ def reproduce(
     if size is None:
         raise InputError(f"--scale must be one of {', '.join(SCALES)}; got {scale}")
     _require_matplotlib()
-    with SweepFolder(out).locked() as results:
+    with SweepFolder(out, chosen).locked() as folder:
         grids = {e.id: [point_name(point) for point in e.points(size)] for e in chosen}
-        done = {e.id: results.finished_points(e.id) for e in chosen}
+        done = {e.id: folder.finished_points(e.id) for e in chosen}
         if not resume and any(done.values()):
-            kept = sum(map(len, done.values()))
+            count = sum(map(len, done.values()))
             raise InputError(
-                f"--out {out}: holds {kept} finished points of these experiments; "
-                "go on from them with --resume, or name another folder"
+                f"--out {out}: holds {count} finished points of these experiments; "
+                "continue with --resume, or choose another folder"
             )
         work = [(id_, p) for id_, points in grids.items() for p in points if p not in done[id_]]
-        failed = _run_sweep(work, sum(map(len, grids.values())), results, master) if work else []
+        failed = _run_sweep(work, sum(map(len, grids.values())), folder, master) if work else []
         sections = []
         for e in chosen:
-            known = results.finished_points(e.id)
+            known = folder.finished_points(e.id)
             if all(point in known for point in grids[e.id]):
-                results.merge_files(e.id)
+                folder.merge_files(e.id)
                 sections.append(write_section(e, [known[point] for point in grids[e.id]], out))
         write_report(sections, size, out)
     if json:
@@ -85,9 +86,9 @@ def _require_matplotlib() -> None:
 
 
 def _run_sweep(
-    work: "list[WorkItem]", total: int, results: "SweepFolder", master: str
+    work: "list[WorkItem]", total: int, folder: "SweepFolder", master: str
 ) -> "list[PointResult]":
-    """Measure what is not finished; return the points that failed."""
+    """Measure the points and write them to the folder; return those that failed."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -100,18 +101,18 @@ def _run_sweep(
     with quiet_stdout(), Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("points", total=total, completed=total - len(work))
 
-        def keep(outcomes: "list[PointResult]") -> None:
-            results.append_results(outcomes)
-            failed.extend(outcome for outcome in outcomes if outcome.error)
-            progress.update(task, advance=len(outcomes), description=outcomes[-1].experiment)
+        def save(results: "list[PointResult]") -> None:
+            folder.append_results(results)
+            failed.extend(result for result in results if result.error)
+            progress.update(task, advance=len(results), description=results[-1].experiment)
 
         try:
-            sweep_on_master(master, work, keep)
+            sweep_on_master(master, work, save)
         except KeyboardInterrupt:
             progress.stop()
             print_error(
-                f"stopped; finished points are kept in {results.folder}: "
-                "go on with the same command and --resume"
+                f"stopped; finished points are in {folder.folder}; "
+                "continue with the same command and --resume"
             )
             raise typer.Exit(130) from None
     return failed
@@ -122,7 +123,7 @@ def _report_failed(failed: "list[PointResult]", out: Path) -> None:
 
     first = failed[0]
     print_error(
-        f"{len(failed)} points failed, the others are kept in {out}; first {first.experiment} "
+        f"{len(failed)} points failed, the others are in {out}; first {first.experiment} "
         f"{first.point}: {first.error.strip().splitlines()[-1]}"
     )
 
@@ -179,7 +180,7 @@ def _print_list(chosen: "list[Experiment]", json: bool) -> None:
     from rich.table import Table
 
     from evenflow.cli.output import print_json
-    from evenflow.research.experiment import SCALES
+    from evenflow.research.points import SCALES
 
     if json:
         print_json(

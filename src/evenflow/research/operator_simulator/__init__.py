@@ -1,1 +1,1 @@
-"""A tuple-level simulator of operator networks on a cluster (borealis-load-distribution, 5)."""
+"""Tuple-level simulator of operator networks (borealis-load-distribution, section 5)."""

@@ -1,17 +1,17 @@
-"""A cluster that runs an operator network: time, moves and what is in flight."""
+"""A simulated cluster that runs an operator network: time, queues and moves."""
 
 import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.research.operator_simulator import event_loop
 from evenflow.research.operator_simulator.migration import resume_operators, suspend_operators
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 
 class Cluster:
-    """Workers with one CPU each, fed by sorted arrivals.
+    """Workers with one CPU each, and sorted arrivals as input.
 
     >>> one = OperatorNetwork.from_lists([0.5], [1.0], feeds=[(0, 0)])
     >>> cluster = Cluster(one, 1, [0], np.array([0.0, 0.25]), np.array([0, 0]))
@@ -45,7 +45,7 @@ class Cluster:
         self._state = event_loop.ClusterState(
             worker=np.array(placement, dtype=np.int64),
             suspended=np.zeros(count, dtype=bool),
-            finish_seconds=np.full(workers + 1, np.inf),  # the last one stands for leaves beyond n
+            finish_seconds=np.full(workers + 1, np.inf),  # the last one is for unused leaves
             serving=np.zeros(workers, dtype=np.int64),
             serving_birth=np.zeros(workers),
             tournament=tree.astype(np.int64),
@@ -67,7 +67,7 @@ class Cluster:
         )
 
     def run_until(self, until: float) -> None:
-        """Play everything up to a moment, ending moves that are due on the way."""
+        """Process all events up to a time, including the ends of moves."""
         while self._moves and self._moves[0][0] <= until:
             due, moving, workers = self._moves.pop(0)
             self._advance(due)
@@ -87,16 +87,16 @@ class Cluster:
         self.now = until
 
     def move(self, placement: Workers, seconds: float) -> None:
-        """Move operators to their places in another placement, all together.
+        """Move all operators whose worker differs in a placement.
 
-        They stop now; the tuple in service ends; the others wait, and join the tails of the new
-        workers' queues when the move is over.
+        They are suspended now, after the tuple in service; their queued tuples join the queues of
+        the new workers when the move ends.
         """
         moving = np.flatnonzero(placement != self._goal)
         if not len(moving):
             return
         if self._state.suspended[moving].any():
-            raise InputError("an operator that is being moved cannot be moved again")
+            raise InputError("an operator cannot be moved again before its move ends")
         rest = suspend_operators(moving, self._state, self._pool)
         targets = placement[moving].astype(np.int64)
         self._goal[moving] = placement[moving]
@@ -105,26 +105,26 @@ class Cluster:
 
     @property
     def placement(self) -> Workers:
-        """Where operators run or are on their way to."""
+        """The worker of each operator, or the target of its move."""
         return self._goal.copy()
 
     @property
     def moving_operators(self) -> Indices:
-        """Operators on their way."""
+        """Operators that are being moved."""
         return np.flatnonzero(self._state.suspended)
 
     @property
     def busy_seconds(self) -> Floats:
-        """CPU seconds of service begun on each worker."""
+        """CPU seconds of all started services, by worker."""
         return self._state.busy_seconds.copy()
 
     @property
     def services(self) -> int:
-        """Tuples whose service has ended."""
+        """Number of served tuples."""
         return int(self._state.served.sum())
 
     def tuple_counts(self) -> dict[str, Indices]:
-        """Return tuples of each operator: arrived, served, emitted and still waiting."""
+        """Return the number of arrived, served, emitted and waiting tuples of each operator."""
         state, waiting = self._state, np.zeros(len(self.network), dtype=np.int64)
         heads = [*state.queues[:, 0].tolist(), *state.suspended_queues[:, 0].tolist()]
         for head in heads:
@@ -142,13 +142,13 @@ class Cluster:
         }
 
     def outputs(self) -> event_loop.Outputs:
-        """Return what has left the network so far, in order."""
+        """Return the tuples that have left the network, in order."""
         count = int(self._state.cursor[2])
         sink, birth, left = self._outputs
         return event_loop.Outputs(sink[:count], birth[:count], left[:count])
 
     def latencies(self) -> Floats:
-        """Return seconds from birth to leaving, for each output tuple."""
+        """Return the seconds from birth to output of each tuple."""
         outputs = self.outputs()
         return outputs.left_at - outputs.born_at
 

@@ -1,17 +1,17 @@
 """The event loop: tuples through operators on workers, one CPU each, first in first out.
 
-Between two moments everything happens in one kernel. Arrivals are known beforehand and sorted, so
-the only events to choose between are the next arrival and the next worker to finish a tuple; a
-tournament tree over the workers' finish times gives the latter in O(log n).
+One kernel call processes all events up to a time. Arrivals are known in advance and sorted, so the
+next event is either the next arrival or the next worker to finish a tuple; a tournament tree over
+the finish times of the workers yields the latter in O(log n).
 
-A tuple waits as (target, birth) in a pool of linked cells: in a worker's queue, in the queue of an
-operator that is being moved, or in a join's window. `target` is 2 x operator + input port. The
-birth of a tuple is the arrival of the source tuple it comes from; of a pair, the later one's.
+A waiting tuple is (target, birth) in a pool of linked cells: in the queue of a worker, the queue of
+an operator that is being moved, or the window of a join. `target` is 2 x operator + input port. The
+birth of a tuple is the arrival of its source tuple; of a pair, the later one.
 
 Selectivity 1.2 means one tuple and another with probability 0.2. A join keeps each input for its
-window, in event time: a tuple of birth b meets those of the other input born within b -+ window,
-each pair once, whatever the queues upstream do. That holds for inputs in order of birth; behind a
-union of ways of different length, a late tuple misses partners that have been dropped.
+window, in event time: a tuple of birth b matches those of the other input born within b +- window,
+each pair once, independent of upstream queues. That holds for inputs in order of birth; after a
+union of paths of different length, a late tuple misses partners that were dropped.
 """
 
 from typing import NamedTuple, TypeVar
@@ -40,7 +40,7 @@ class Wiring(NamedTuple):
 
 
 class CellPool(NamedTuple):
-    """Cells of linked lists. Grows when full, so the kernel returns it anew."""
+    """Cells of linked lists. The kernel returns a larger pool when it is full."""
 
     target: Indices
     birth: Floats
@@ -48,7 +48,7 @@ class CellPool(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What left the network: the sink, when it was born and when it left."""
+    """Tuples that left the network: sink, birth and output time."""
 
     sink: Indices
     born_at: Floats
@@ -56,20 +56,20 @@ class Outputs(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """All that changes. Lists are (head, tail) columns of cells."""
+    """The mutable state. Lists are (head, tail) columns of cells."""
 
     worker: Indices  # of each operator
     suspended: Bools  # operators being moved
-    finish_seconds: Floats  # when each worker is done with its tuple, infinity if idle
+    finish_seconds: Floats  # when each worker finishes its tuple; infinity if idle
     serving: Indices  # target of that tuple
     serving_birth: Floats
-    tournament: Indices  # tournament: tree[1] is the worker that finishes first
+    tournament: Indices  # tree[1] is the worker that finishes first
     queues: Indices  # of workers
     suspended_queues: Indices  # of operators being moved
     windows: Indices  # of targets that feed joins
-    busy_seconds: Floats  # seconds of service begun, of each worker
+    busy_seconds: Floats  # seconds of started services, of each worker
     arrived: Indices  # tuples that reached each operator
-    served: Indices  # tuples whose service has ended, of each operator
+    served: Indices  # served tuples of each operator
     emitted: Indices  # output tuples of each operator
     cursor: Indices  # [next arrival, first free cell, number of outputs]
     rng_state: Hashes
@@ -77,24 +77,24 @@ class ClusterState(NamedTuple):
 
 @kernel
 def update_tournament(finish: Floats, tree: Indices, worker: int) -> None:
-    """Bring the tournament up to date after a worker's finish time changed."""
+    """Update the tournament tree after the finish time of a worker changed."""
     half = len(tree) // 2
-    at = (half + worker) >> 1
-    while at >= 1:
-        one, two = tree[2 * at], tree[2 * at + 1]
-        tree[at] = one if finish[one] <= finish[two] else two
-        at >>= 1
+    node = (half + worker) >> 1
+    while node >= 1:
+        left, right = tree[2 * node], tree[2 * node + 1]
+        tree[node] = left if finish[left] <= finish[right] else right
+        node >>= 1
 
 
 @kernel
-def append_cell(lists: Indices, which: int, cell: int, after: Indices) -> None:
-    """Put a cell at the end of a list."""
+def append_cell(lists: Indices, row: int, cell: int, after: Indices) -> None:
+    """Append a cell to a list."""
     after[cell] = NO_CELL
-    if lists[which, 0] < 0:
-        lists[which, 0] = cell
+    if lists[row, 0] < 0:
+        lists[row, 0] = cell
     else:
-        after[lists[which, 1]] = cell
-    lists[which, 1] = cell
+        after[lists[row, 1]] = cell
+    lists[row, 1] = cell
 
 
 @kernel
@@ -106,7 +106,7 @@ def _double_length(values: NDArray[NumberT]) -> NDArray[NumberT]:
 
 @kernel
 def _grow_free_cells(after: Indices) -> Indices:
-    """Return twice as many cells, the new ones linked to each other as free."""
+    """Double the cells and link the new ones as free."""
     size = len(after)
     larger = _double_length(after)
     for cell in range(size, 2 * size):
@@ -119,19 +119,19 @@ def _grow_free_cells(after: Indices) -> Indices:
 def _count_matches(
     birth: float, window: float, list_: Indices, births: Floats, after: Indices
 ) -> int:
-    """Count the tuples of a window that one of this birth meets; drop the outdated.
+    """Count the tuples of a window that match this birth; drop outdated ones.
 
-    Dropped cells stay linked from the old head to the new one, for the caller to free.
+    Dropped cells stay linked from the old to the new head: the caller frees them.
     """
     head = list_[0]
-    while head >= 0 and births[head] < birth - window:  # nothing later can meet it either
+    while head >= 0 and births[head] < birth - window:  # no later tuple matches it either
         head = after[head]
     list_[0] = head
-    found = 0
+    matches = 0
     while head >= 0 and births[head] <= birth + window:
-        found += 1
+        matches += 1
         head = after[head]
-    return found
+    return matches
 
 
 @kernel
@@ -144,9 +144,9 @@ def run_until(
     pool: CellPool,
     outputs: Outputs,
 ) -> tuple[CellPool, Outputs]:
-    """Play all events up to and including a moment.
+    """Process all events up to and including a time.
 
-    One function and local names on purpose: calls that hand the state on cost more than the events.
+    One function with local names: calls that pass the state cost more than the events.
     """
     cost, selectivity, windows = wiring.cost, wiring.selectivity, wiring.window
     feed_starts, feed_targets = wiring.feed_starts, wiring.feed_targets
@@ -169,7 +169,7 @@ def run_until(
             now = birth = times[at]
             if now > until:
                 break
-            row, done, made = sources[at], NO_CELL, 1
+            row, done, copies = sources[at], NO_CELL, 1
             at += 1
             first, last, ends = feed_starts[row], feed_starts[row + 1], feed_targets
         else:  # a worker finishes a tuple
@@ -185,9 +185,9 @@ def run_until(
                     birth, windows[row], state.windows[target ^ 1], births, after
                 )
                 while head != state.windows[target ^ 1, 0]:
-                    following = after[head]
+                    next_cell = after[head]
                     after[head] = free
-                    free, head = head, following
+                    free, head = head, next_cell
                 if free < 0:
                     free = len(after)
                     targets, births, after = (
@@ -199,21 +199,21 @@ def run_until(
                 births[cell] = birth
                 append_cell(state.windows, target, cell, after)
             certain = int(keep)
-            made = chances * certain
+            copies = chances * certain
             if keep > certain:
                 for _ in range(chances):
-                    made += random_unit(state.rng_state) < keep - certain
-            emitted[row] += made
+                    copies += random_unit(state.rng_state) < keep - certain
+            emitted[row] += copies
             first, last, ends = link_starts[row], link_starts[row + 1], link_targets
             if first == last:  # a sink: the tuples leave the network
-                for _ in range(made):
+                for _ in range(copies):
                     if out == len(sink):
                         sink, sink_birth = _double_length(sink), _double_length(sink_birth)
                         sink_left = _double_length(sink_left)
                     sink[out], sink_birth[out], sink_left[out] = row, birth, now
                     out += 1
-                made = 0
-        for _ in range(made):  # each tuple along all edges
+                copies = 0
+        for _ in range(copies):  # each tuple along all edges
             for edge in range(first, last):
                 target = ends[edge]
                 operator = target >> 1

@@ -16,24 +16,24 @@ from evenflow.research.operator_simulator.event_loop import (
 
 @kernel
 def suspend_operators(moving: Indices, state: ClusterState, pool: CellPool) -> float:
-    """Stop operators and set their queued tuples aside; return when the last one is at rest."""
+    """Suspend operators and their queued tuples; return when their last service ends."""
     for operator in moving:
         state.suspended[operator] = True
-    rest = 0.0
+    last_finish = 0.0
     for worker in range(len(state.queues)):
         if state.finish_seconds[worker] < np.inf and state.suspended[state.serving[worker] >> 1]:
-            rest = max(rest, state.finish_seconds[worker])
+            last_finish = max(last_finish, state.finish_seconds[worker])
         cell = state.queues[worker, 0]
         state.queues[worker, 0] = NO_CELL
         while cell >= 0:
-            following = pool.next_cell[cell]
+            next_cell = pool.next_cell[cell]
             operator = pool.target[cell] >> 1
             if state.suspended[operator]:
                 append_cell(state.suspended_queues, operator, cell, pool.next_cell)
             else:
                 append_cell(state.queues, worker, cell, pool.next_cell)
-            cell = following
-    return rest
+            cell = next_cell
+    return last_finish
 
 
 @kernel
@@ -45,15 +45,15 @@ def resume_operators(
     state: ClusterState,
     pool: CellPool,
 ) -> None:
-    """Start operators on their new workers; their tuples join the tails of the queues."""
-    for at in range(len(moving)):
-        operator, worker = moving[at], workers[at]
+    """Resume operators on their new workers; their tuples join the ends of the queues."""
+    for i in range(len(moving)):
+        operator, worker = moving[i], workers[i]
         state.suspended[operator] = False
         state.worker[operator] = worker
         cell = state.suspended_queues[operator, 0]
         state.suspended_queues[operator, 0] = NO_CELL
         while cell >= 0:
-            following = pool.next_cell[cell]
+            next_cell = pool.next_cell[cell]
             if state.finish_seconds[worker] == np.inf:
                 cost = wiring.cost[operator]
                 state.serving[worker] = pool.target[cell]
@@ -65,4 +65,4 @@ def resume_operators(
                 state.cursor[1] = cell
             else:
                 append_cell(state.queues, worker, cell, pool.next_cell)
-            cell = following
+            cell = next_cell

@@ -1,23 +1,27 @@
-"""The event loop in plain Python: the kernel's explanation, and its oracle in the tests."""
+"""The event loop in plain Python: explains the kernel, and is its oracle in tests."""
 
 from collections import deque
 from itertools import takewhile
 
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import random_unit
 from evenflow.research.operator_simulator.cluster import build_wiring
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 PlannedMoves = list[tuple[float, float, dict[int, int]]]  # (begin, end, operator -> worker)
 
 
 class PlainCluster:
-    """Workers that serve queues of (operator, port, birth), first in first out."""
+    """Workers that serve queues of (target, birth), first in first out."""
 
     def __init__(
-        self, network: OperatorNetwork, workers: int, placement: Workers | list[int], lot: Hashes
+        self,
+        network: OperatorNetwork,
+        workers: int,
+        placement: Workers | list[int],
+        rng_state: Hashes,
     ) -> None:
-        self.network, self.lot = network, lot
+        self.network, self.rng_state = network, rng_state
         self.worker = [int(worker) for worker in placement]
         self.queues: list[deque[tuple[int, float]]] = [deque() for _ in range(workers)]
         self.serving: list[tuple[float, int, float] | None] = [None] * workers
@@ -27,12 +31,12 @@ class PlainCluster:
         self.wiring = build_wiring(network)
 
     def run(self, times: Floats, sources: Indices, moves: PlannedMoves, until: float) -> None:
-        """Play arrivals, services and moves in order of time."""
+        """Process arrivals, services and moves in order of time."""
         starts = sorted((begin, end, goal) for begin, end, goal in moves)
         ends: list[tuple[float, dict[int, int]]] = []
         arrivals = deque(zip(times.tolist(), sources.tolist(), strict=True))
         while True:
-            done = [(at[0], worker) for worker, at in enumerate(self.serving) if at]
+            done = [(service[0], worker) for worker, service in enumerate(self.serving) if service]
             candidates = [(time, 0) for time, _ in done]
             candidates += [(arrivals[0][0], 1)] if arrivals else []
             candidates += [(starts[0][0], 2)] if starts else []
@@ -67,10 +71,10 @@ class PlainCluster:
             chances = sum(1 for _ in takewhile(lambda other: other <= birth + window, others))
             self.windows.setdefault(target, deque()).append(birth)
         keep = self.network.selectivity[operator]
-        made = chances * int(keep)
+        copies = chances * int(keep)
         if keep > int(keep):
-            made += sum(random_unit(self.lot) < keep - int(keep) for _ in range(chances))
-        for _ in range(made):
+            copies += sum(random_unit(self.rng_state) < keep - int(keep) for _ in range(chances))
+        for _ in range(copies):
             if self.wiring.link_starts[operator] == self.wiring.link_starts[operator + 1]:
                 self.outputs.append((operator, birth, now))
             self._send(birth, now, self.wiring.link_starts, self.wiring.link_targets, operator)
@@ -102,7 +106,7 @@ class PlainCluster:
             queue.clear()
             for target, birth in waiting:
                 self.pending.get(target >> 1, queue).append((target, birth))
-        return max((at[0] for at in self.serving if at and at[1] >> 1 in goal), default=0.0)
+        return max((s[0] for s in self.serving if s and s[1] >> 1 in goal), default=0.0)
 
     def _resume(self, goal: dict[int, int], now: float) -> None:
         for operator, worker in sorted(goal.items()):

@@ -1,16 +1,17 @@
-"""One experiment: a workload on a cluster under planners (borealis-load-distribution, section 5).
+"""Simulates a workload on a cluster under planners (borealis-load-distribution, section 5).
 
-Until the warm-up is over, workers only offload when they are overloaded. Then the plan is applied,
-if there is one, and every second the rebalancing planner looks at the last samples and moves
-operators. What it sees are ideal loads (section 2.2), from tuples that the sources really sent.
+During the warm-up, only overloaded workers offload operators. Then `plan` is applied once, if set,
+and every second `rebalance` plans from the last samples and moves operators. Planners see ideal
+loads (section 2.2), computed from the tuples that the sources sent.
 
-Departures, where the paper leaves room
-- Warm-up 20 s, before the seconds asked for; overloaded workers offload their heaviest
+Choices that the paper leaves open
+- The warm-up takes 20 s before the configured seconds; overloaded workers offload their heaviest
   operators first.
 - All operators of one decision are suspended together for the migration time.
-- An output counts from the end of the warm-up on, by when it leaves.
+- Outputs count if they leave after the warm-up.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -18,12 +19,12 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
-from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators import NOWHERE, OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import ALGORITHMS, plan_operators
 from evenflow.planning.operators.relabel_workers import relabel_workers
 from evenflow.research.operator_simulator.cluster import Cluster
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.network import OperatorNetwork
 from evenflow.research.operator_simulator.simulation_report import (
     PlacementDecision,
     SimulationReport,
@@ -39,14 +40,12 @@ from evenflow.research.operator_simulator.workload import (
 )
 
 START_PLACEMENTS = ("random", "connected")
-MAX_EXACT_OPERATORS = (
-    16  # operators up to which `exact` mostly ends at once; beyond, it takes seconds a plan
-)
+MAX_EXACT_OPERATORS = 16  # above, `exact` takes seconds per plan
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationConfig:
-    """What is simulated; defaults are table 2 of the paper."""
+    """Parameters of a simulation; defaults are table 2 of the paper."""
 
     workers: int = 20
     operators: int = 200
@@ -69,7 +68,7 @@ class SimulationConfig:
 
     @property
     def end_seconds(self) -> float:
-        """When the simulation ends: `seconds` after the warm-up."""
+        """End of the simulation: `seconds` after the warm-up."""
         return self.warm_up_seconds + self.seconds
 
     def __post_init__(self) -> None:
@@ -94,19 +93,19 @@ class SimulationConfig:
                 _require_one_of(name, getattr(self, name), ALGORITHMS)
         if self.rebalance == "exact" and self.operators > MAX_EXACT_OPERATORS:
             raise InputError(
-                f"rebalance exact searches anew every simulated second, which takes hours for "
-                f"more than {MAX_EXACT_OPERATORS} operators, got {self.operators}; use fewer, or variance"
+                "rebalance exact plans every simulated second, which takes hours for more than "
+                f"{MAX_EXACT_OPERATORS} operators, got {self.operators}; use fewer, or variance"
             )
 
 
-def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def _require_one_of(name: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
         raise InputError(f"{name} must be one of {', '.join(known)}; got {value}")
 
 
-def simulate_network(experiment: SimulationConfig, seed: int) -> SimulationReport:
-    """Run an experiment on the network and streams that a seed draws."""
-    e, rng = experiment, np.random.default_rng(seed)
+def simulate_network(config: SimulationConfig, seed: int) -> SimulationReport:
+    """Simulate the network and streams drawn from a seed."""
+    e, rng = config, np.random.default_rng(seed)
     network = chain_network(e.operators, e.chain_length, e.cost_seconds, e.selectivity_spread, rng)
     if e.workload == "periodic":
         streams = periodic_streams(
@@ -124,14 +123,14 @@ def simulate_network(experiment: SimulationConfig, seed: int) -> SimulationRepor
 
 
 def simulate_arrivals(
-    experiment: SimulationConfig,
+    config: SimulationConfig,
     network: OperatorNetwork,
     arrivals: list[Floats],
     placement: Workers,
     rng: np.random.Generator,
 ) -> SimulationReport:
-    """Run the arrivals of any network under an experiment's planners."""
-    e = experiment
+    """Simulate given arrivals of a network."""
+    e = config
     step = e.window_seconds / e.samples
     loads = _sampled_loads(network, arrivals, e.end_seconds, step)
     times, sources = merge_arrivals(arrivals)
@@ -164,7 +163,7 @@ def simulate_arrivals(
 def _sampled_loads(
     network: OperatorNetwork, arrivals: list[Floats], seconds: float, step: float
 ) -> Floats:
-    """Return ideal loads of all operators in all samples, from what the sources sent."""
+    """Return the ideal load of each operator in each sample, from the arrivals."""
     edges = np.arange(0, int(seconds / step) + 1) * step
     counts = np.stack([np.histogram(times, edges)[0] for times in arrivals])
     return ideal_loads(network, counts / step)
@@ -173,7 +172,7 @@ def _sampled_loads(
 def _planner_snapshot(
     recent: Floats, placement: Workers, cluster: Cluster, workers: int
 ) -> OperatorSnapshot:
-    """Return what planners are told; operators on their way count where they go."""
+    """Return the input of a planner; moving operators count on their target."""
     movable = np.ones(len(placement), dtype=bool)
     movable[cluster.moving_operators] = False
     names = tuple(map(str, range(len(placement))))
@@ -187,7 +186,7 @@ def _offload_overloaded(
     e: SimulationConfig,
     rng: np.random.Generator,
 ) -> Workers:
-    """Let overloaded workers offload to their partners."""
+    """Return a placement in which overloaded workers offload operators."""
     snapshot = _planner_snapshot(recent, placement, cluster, e.workers)
     loads = np.bincount(placement, weights=snapshot.load, minlength=e.workers)
     overloaded = loads[placement] > e.config.capacity
@@ -207,10 +206,10 @@ def _plan_placement(
     rng: np.random.Generator,
     fresh: bool,
 ) -> Workers:
-    """Plan; a fresh plan does not start from where operators run, but is named after it."""
+    """Return a new placement; a fresh one ignores the current, except to name its workers."""
     snapshot = _planner_snapshot(recent, placement, cluster, e.workers)
     if fresh and algorithm == "variance":
-        anew = np.where(snapshot.series.movable, NOWHERE, placement)
-        blank = replace(snapshot, placement=anew.astype(np.int32))
+        unplaced = np.where(snapshot.series.movable, NOWHERE, placement)
+        blank = replace(snapshot, placement=unplaced.astype(np.int32))
         return relabel_workers(snapshot, plan_operators(algorithm, blank, e.config, rng).placement)
     return plan_operators(algorithm, snapshot, e.config, rng).placement

@@ -1,11 +1,10 @@
-"""What a simulation reports, over all and over time."""
+"""The measures of a simulation, in total and over time."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from evenflow.model.arrays import Floats, Workers
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.load_statistics import (
     mean_correlation,
     series_variance,
@@ -13,11 +12,12 @@ from evenflow.planning.operators.load_statistics import (
     worker_series,
 )
 from evenflow.research.operator_simulator.cluster import Cluster
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementDecision:
-    """What a planner saw and decided at a moment."""
+    """The input and the result of a planner at one time."""
 
     seconds: float
     loads: Floats
@@ -27,7 +27,7 @@ class PlacementDecision:
 
 @dataclass(frozen=True, slots=True)
 class SimulationTimeline:
-    """Measures second by second after the warm-up; None where nothing left the network."""
+    """Measures of each second after the warm-up; None without output."""
 
     seconds: list[float]
     latency_ratio: list[float | None]
@@ -45,9 +45,9 @@ class SimulationTimeline:
 class SimulationReport:
     """The measures of section 5.
 
-    Latency ratio: seconds from birth to leaving over the processing delay of the shortest way
-    through the network. System load: busy time over time, of all workers. Means over time are
-    taken over the moments after the warm-up, for the placement in force.
+    Latency ratio: seconds from birth to output over the processing delay of the shortest path
+    through the network. System load: busy time of all workers over their total time. Means over
+    time cover the seconds after the warm-up.
     """
 
     latency_ratio: float | None
@@ -67,7 +67,7 @@ class SimulationReport:
 
 
 def shortest_delays(network: OperatorNetwork) -> Floats:
-    """Return the processing time of the shortest way to the end of each operator."""
+    """Return the processing time of the shortest path to the end of each operator."""
     arrive = np.full(len(network), np.inf)
     arrive[network.source_edges[:, 1]] = 0.0
     done = np.full(len(network), np.inf)
@@ -87,7 +87,7 @@ def build_report(
     workers: int,
     seconds: float,
 ) -> SimulationReport:
-    """Measure a cluster that has run to its end."""
+    """Return the report of a finished simulation."""
     outputs = cluster.outputs()
     counted = outputs.left_at >= decisions[0].seconds
     ratios = (cluster.latencies() / shortest_delays(cluster.network)[outputs.sink])[counted]
@@ -118,7 +118,7 @@ def _build_timeline(
     order = np.argsort(left, kind="stable")
     parts = np.split(ratios[order], np.searchsorted(left[order], edges[1:]))
     levels = [np.percentile(part, [50, 95, 99]).tolist() if len(part) else None for part in parts]
-    moved = [decision.before != decision.after for decision in decisions]
+    changed = [decision.before != decision.after for decision in decisions]
     series = [worker_series(d.loads, d.after, workers) for d in decisions]
     return SimulationTimeline(
         seconds=edges.tolist(),
@@ -126,10 +126,10 @@ def _build_timeline(
         latency_ratio_p50=[level and level[0] for level in levels],
         latency_ratio_p95=[level and level[1] for level in levels],
         latency_ratio_p99=[level and level[2] for level in levels],
-        moves=[int(which.sum()) for which in moved],
+        moves=[int(moved.sum()) for moved in changed],
         moved_load=[
-            float(d.loads.mean(axis=1)[which].sum())
-            for d, which in zip(decisions, moved, strict=True)
+            float(d.loads.mean(axis=1)[moved].sum())
+            for d, moved in zip(decisions, changed, strict=True)
         ],
         mean_std=[float(np.sqrt(series_variance(rows)).mean()) for rows in series],
         lower_bound_std=[std_lower_bound(d.loads, workers) for d in decisions],

@@ -1,15 +1,15 @@
 """Networks and input streams of the experiments (borealis-load-distribution, sections 5.1.1-5.1.4).
 
-A stream's rate over time is kept as its integral Lambda, the tuples expected until t, piecewise
-linear. Arrivals are the moments at which Lambda passes the points of a unit process: exponential
-steps for periodic streams, whole numbers for on-off streams, whose active periods send regularly.
+The rate of a stream is stored as its integral Lambda, the expected number of tuples until t, which
+is piecewise linear. Arrivals are the times at which Lambda passes the points of a unit process:
+exponential steps for periodic streams, integers for on-off streams, which send regularly while on.
 
-Departures, where the paper leaves room
-- Periodic: offsets of the streams are evenly spaced over the period, in random order; drawn
-  independently they do not give the paper's correlations.
-- On-off: a quarter of the streams is drawn independently; each of the others is, by lot, the
-  opposite of one of these or the same with another start.
-- The load level is met exactly by what the drawn streams would send, idle times included.
+Choices that the paper leaves open
+- Periodic: offsets of the streams are evenly spaced over the period, in random order; independent
+  offsets do not reproduce the paper's correlations.
+- On-off: a quarter of the streams is independent; each of the others is, at random, the complement
+  of one of these or a shifted copy.
+- The expected arrivals of the drawn streams, idle times included, meet the load level exactly.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices
-from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 WORKLOADS = ("periodic", "onoff")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrivalStream:
-    """An input stream: Lambda at `times` is `expected_counts`; `regular` if arrivals are not random."""
+    """An input stream: Lambda is `expected_counts` at `times`; `regular`: not random."""
 
     times: Floats
     expected_counts: Floats
@@ -34,8 +34,7 @@ class ArrivalStream:
 
     def expected_count(self, times: Floats) -> Floats:
         """Return the tuples expected until each time."""
-        tuples: Floats = np.interp(times, self.times, self.expected_counts)
-        return tuples
+        return np.asarray(np.interp(times, self.times, self.expected_counts))
 
     def draw_arrivals(self, rng: np.random.Generator) -> Floats:
         """Draw the arrival times."""
@@ -49,18 +48,19 @@ class ArrivalStream:
         return moments
 
     def switch_at(self, other: "ArrivalStream", moment: float) -> "ArrivalStream":
-        """Return this stream up to a moment, and from there on the other one.
+        """Return this stream up to a time, then the other one.
 
         >>> slow = ArrivalStream(np.array([0.0, 4.0]), np.array([0.0, 4.0]), regular=True)
-        >>> slow.switch_at(slow.scale_rates(3.0), 2.0).expected_count(np.array([1.0, 2.0, 3.0])).tolist()
+        >>> both = slow.switch_at(slow.scale_rates(3.0), 2.0)
+        >>> both.expected_count(np.array([1.0, 2.0, 3.0])).tolist()
         [1.0, 2.0, 5.0]
         """
-        at = np.unique(np.concatenate([self.times, other.times, [moment]]))
-        before = self.expected_count(np.minimum(at, moment))
-        after = other.expected_count(np.maximum(at, moment)) - other.expected_count(
+        times = np.unique(np.concatenate([self.times, other.times, [moment]]))
+        before = self.expected_count(np.minimum(times, moment))
+        after = other.expected_count(np.maximum(times, moment)) - other.expected_count(
             np.array([moment])
         )
-        return ArrivalStream(at, before + after, self.regular)
+        return ArrivalStream(times, before + after, self.regular)
 
     def scale_rates(self, factor: float) -> "ArrivalStream":
         """Return the stream with all rates multiplied."""
@@ -102,26 +102,26 @@ def _alternating_stream(
 def onoff_streams(
     streams: int, seconds: float, mean: float, rng: np.random.Generator
 ) -> list[ArrivalStream]:
-    """Return streams that send regularly while active and nothing while idle."""
+    """Return streams that send regularly while on and nothing while off."""
     originals = [_draw_activity(2 * seconds, mean, rng) for _ in range(max(streams // 4, 1))]
-    made = [
+    drawn = [
         ArrivalStream(*_clip_activity(moments, active, 0.0, seconds), True)
         for moments, active in originals
     ]
-    while len(made) < streams:
+    while len(drawn) < streams:
         moments, active = originals[rng.integers(len(originals))]
         if rng.uniform() < 0.5:
-            made.append(ArrivalStream(*_clip_activity(moments, ~active, 0.0, seconds), True))
+            drawn.append(ArrivalStream(*_clip_activity(moments, ~active, 0.0, seconds), True))
         else:
             start = float(rng.uniform(0.0, seconds))
-            made.append(ArrivalStream(*_clip_activity(moments, active, start, seconds), True))
-    return made[:streams]
+            drawn.append(ArrivalStream(*_clip_activity(moments, active, start, seconds), True))
+    return drawn[:streams]
 
 
 def _draw_activity(
     seconds: float, mean: float, rng: np.random.Generator
 ) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Draw when a stream changes between active and idle."""
+    """Draw the times at which a stream switches between on and off."""
     count = int(2 * seconds / mean) + 20
     while True:
         moments = np.append(0.0, np.cumsum(rng.exponential(mean, size=count)))
@@ -135,7 +135,7 @@ def _draw_activity(
 def _clip_activity(
     moments: Floats, active: np.ndarray[tuple[int], np.dtype[np.bool_]], start: float, length: float
 ) -> tuple[Floats, Floats]:
-    """Return Lambda of a stretch of an activity; the rate while active is 2."""
+    """Return Lambda over an interval of an activity; the rate is 2 while on."""
     expected = np.append(0.0, np.cumsum(np.diff(moments) * np.where(active, 2.0, 0.0)))
     inside = moments[(moments > start) & (moments < start + length)]
     at = np.concatenate([[start], inside, [start + length]])
@@ -153,7 +153,7 @@ def calibrate_streams(
 ) -> list[ArrivalStream]:
     """Draw a rate for each stream and scale all to a system load level (section 5.1.4).
 
-    Steps of one second are fine enough for joins, whose load is not linear in the rates.
+    One-second steps are fine enough for joins, whose load is not linear in the rates.
     """
     if load <= 0:
         raise InputError(f"the load level must be above 0, got {load}")
@@ -162,7 +162,7 @@ def calibrate_streams(
     for _ in range(200):
         mean = ideal_loads(network, sample_rates(rated, seconds, 1.0)).sum(axis=0).mean()
         if mean <= 0:
-            raise InputError("no stream sends anything in this time; use more seconds or streams")
+            raise InputError("no stream has arrivals in this time; use more seconds or streams")
         factor = float(load * workers / mean)
         rated = [stream.scale_rates(factor) for stream in rated]
         if abs(factor - 1) < 1e-12:

@@ -1,7 +1,7 @@
-"""The loop around the controller: observe a batch, decide, remember. All effects are here.
+"""Balancing of one run: observe batches, propose decisions, record both.
 
-Deciding is `evenflow.planning.controller`, a pure function; this calls it at every border, lets slow
-planners run on a thread beside the batches, and writes down what was seen and decided.
+Deciding itself is `evenflow.planning.controller`, a package of pure functions. This adds the
+effects: the memory between batches, a thread for slow planners, the history on disk.
 """
 
 from collections import deque
@@ -15,15 +15,16 @@ from evenflow.model import (
     Outcome,
     Plan,
     Snapshot,
-    Verdict,
+    Trigger,
+    VerdictCode,
     arrived_queries,
     moves_between,
 )
+from evenflow.names import join_names
 from evenflow.planning import keys, operators
 from evenflow.planning.controller import (
     Balancing,
     decide,
-    decide_traffic_repair,
     is_repair_due,
     manual_decision,
     mean_query_loads,
@@ -31,215 +32,181 @@ from evenflow.planning.controller import (
     measure_outcome,
     place_arriving_queries,
     plan_traffic_repair,
+    propose,
     refuse_plan,
-    same_plan,
     select_window,
-    with_repair_result,
+    used_repair,
 )
-from evenflow.spark.driver.commit import StreamsByQuery
+from evenflow.spark.driver.admit import complete_with_pins, describe_pins, with_verdicts
 from evenflow.spark.driver.completed_batch import CompletedBatch, Controller
 from evenflow.spark.driver.observe import ObserverState, observe
-from evenflow.spark.protocol.registry import join_names
+from evenflow.spark.driver.plan_changes import StreamsByQuery, misplaced_pins
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.history import HistoryWriter, has_history, read_history
 
-MAX_BATCHES_IN_MEMORY = 256  # batches held in memory; the history on disk has more
-MAX_OUTCOME_DELAY_BATCHES = 64  # batches at most after which it can be told what a decision brought
+MAX_BATCHES_IN_MEMORY = 256  # the history on disk has more
+MAX_OUTCOME_DELAY_BATCHES = 64
 
 
 class Balancer:
-    """Balances one run; `controller` decides in the planners' stead if it is given."""
+    """Observes and balances one run.
+
+    Driver process, as long as the run. `observe`, `propose` and `record` run in the thread of
+    Spark's micro-batch, in this order, once per batch; other threads read the deques. A thread of
+    its own runs the slow planner that reduces source traffic.
+    """
 
     def __init__(self, config: Balancing, controller: Controller | None = None) -> None:
         self.config = config
-        self.controller = controller
-        self._history: HistoryWriter | None = None
+        self.controller = controller  # of the user; decides in place of the planners
         self.snapshots: deque[Snapshot] = deque(maxlen=MAX_BATCHES_IN_MEMORY)
         self.decisions: deque[Decision] = deque(maxlen=MAX_BATCHES_IN_MEMORY)
         self.outcomes: deque[Outcome] = deque(maxlen=MAX_BATCHES_IN_MEMORY)
+        self._history: HistoryWriter | None = None
         self._observer_state = ObserverState()
         self._last_known_plan = Plan(0)
-        self._planner_decision: Decision | None = None  # by the planners, at the border at hand
         self._awaiting_outcome: list[Decision] = []
         self._planner_thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-plan")
-        self._global_plan: Future[Plan] | None = None
-        self._global_plan_basis: Snapshot | None = None  # what the thread planned from last
+        self._repair: Future[Plan] | None = None
+        self._repair_basis: Snapshot | None = None
 
     def open(self, store: FileStore, head: int) -> None:
-        """Go on from what was recorded of the batches before `head`, and record from there."""
+        """Continue from the recorded batches before `head`, and record from there on."""
         self._history = HistoryWriter(store)
         self._planner_thread.submit(_warm_up, self.config)
-        if head > 0 and has_history(store):
-            snapshots, decisions, outcomes = read_history(store.uri, MAX_BATCHES_IN_MEMORY)
-            self.snapshots.extend(s for s in snapshots if s.batch < head)
-            self.decisions.extend(d for d in decisions if d.batch < head)
-            self.outcomes.extend(o for o in outcomes if o.batch < head)
-            told = {outcome.decision for outcome in self.outcomes}
-            self._awaiting_outcome = [
-                decision
-                for decision in self.decisions
-                if decision.plan is not None
-                and decision.batch not in told
-                and head - decision.batch <= MAX_OUTCOME_DELAY_BATCHES
-            ]
+        if head == 0 or not has_history(store):
+            return
+        snapshots, decisions, outcomes = read_history(store.uri, MAX_BATCHES_IN_MEMORY)
+        self.snapshots.extend(snapshot for snapshot in snapshots if snapshot.batch < head)
+        self.decisions.extend(decision for decision in decisions if decision.batch < head)
+        self.outcomes.extend(outcome for outcome in outcomes if outcome.batch < head)
+        measured = {outcome.decision for outcome in self.outcomes}
+        self._awaiting_outcome = [
+            decision
+            for decision in self.decisions
+            if decision.plan is not None
+            and decision.batch not in measured
+            and head - decision.batch <= MAX_OUTCOME_DELAY_BATCHES
+        ]
 
     def close(self, head: int) -> None:
-        """Record for good what came before the batch that would be next."""
+        """Finish the history up to the batch before `head`."""
         if self._history is not None:
             self._history.close(head)
 
-    def __call__(self, batch: CompletedBatch) -> Plan | None:
-        """Return the plan to follow after a batch, if there is one; `record` is told what is."""
+    def observe(self, batch: CompletedBatch) -> None:
+        """Add the snapshot of a batch."""
         self._last_known_plan = self.snapshots[-1].next_plan if self.snapshots else batch.plan
         snapshot, self._observer_state = observe(batch, self._observer_state)
         self.snapshots.append(snapshot)
-        self._planner_decision = None
-        if batch.requested_plan is not None:
-            return None
-        if self.controller is not None:
-            plan = self.controller(batch)
-            self._planner_decision = (
-                self._controller_decision(Balancing.off()) if plan is None else None
-            )
-            return plan if self._planner_decision is None else self._planner_decision.plan
-        self._planner_decision = self._controller_decision(self.config)
-        if self._planner_decision.plan is None:
-            self._planner_decision = self._with_global_plan(
-                self._planner_decision, tuple(self.snapshots)
-            )
-        return self._planner_decision.plan
 
-    def record(self, batch: CompletedBatch, plan: Plan | None, refused: tuple[str, ...]) -> None:
-        """Write down a batch, what is followed from its border on, and what came of it before."""
-        decision = _with_arrivals(
-            _with_verdicts(self._recorded_decision(batch, plan), "plan_refused", "plan", *refused),
-            arrived_queries(self._last_known_plan, batch.next_plan),
-        )
+    def propose(self, batch: CompletedBatch) -> Decision:
+        """Return what to do after a batch: a requested plan, the user's, or the planners'."""
+        if batch.requested_plan is not None:
+            return self.explain(batch.requested_plan, _join("requested by hand", batch))
+        if self.controller is not None:
+            return self._user_decision(batch, self.controller(batch))
+        history = tuple(self.snapshots), tuple(self.decisions)
+        decision = propose(*history, self.config, self._finished_repair())
+        if used_repair(decision):
+            self._start_repair_if_due()
+        return decision
+
+    def explain(self, plan: Plan, message: str) -> Decision:
+        """Return the decision to follow a plan that the planners did not make."""
+        return manual_decision(plan, tuple(self.snapshots), self.config.window, message)
+
+    def record(self, decision: Decision, batch: CompletedBatch) -> None:
+        """Record a batch, the decision after it, and outcomes that can be measured by now."""
+        decision = _with_arrivals(decision, arrived_queries(self._last_known_plan, batch.next_plan))
         if decision.plan is not None:
             self._awaiting_outcome.append(decision)
         self.decisions.append(decision)
-        brought = self._due_outcomes()
-        self.outcomes.extend(brought)
+        outcomes = self._due_outcomes()
+        self.outcomes.extend(outcomes)
         if self._history is not None:
-            self._history.append(self.snapshots[-1], [decision], brought)
-
-    def _controller_decision(self, config: Balancing) -> Decision:
-        return decide(tuple(self.snapshots), tuple(self.decisions), config)
-
-    def _recorded_decision(self, batch: CompletedBatch, plan: Plan | None) -> Decision:
-        """Return the decision that led to a plan: the planners', if it is theirs alone."""
-        made = self._planner_decision
-        if plan is None:
-            return refuse_plan(made or self._controller_decision(Balancing.off()))
-        if made is not None and made.plan is not None and same_plan(plan, made.plan):
-            return made
-        told = manual_decision(
-            plan, tuple(self.snapshots), self.config.window, self._plan_origin(batch, plan)
-        )
-        if made is None:
-            return told
-        if made.plan is None:
-            return replace(told, verdicts=made.verdicts)
-        return replace(
-            made,
-            message=f"{made.message}; {told.message}",
-            predicted=told.predicted,
-            plan=plan,
-            moves=told.moves,
-            moved_bytes=told.moved_bytes,
-        )
-
-    def _plan_origin(self, batch: CompletedBatch, plan: Plan) -> str:
-        """Say who asked for a plan: somebody, a controller of its own, pins that are astray."""
-        here, queries = batch.next_plan.placement, batch.registry.queries
-        pins = {
-            name: query.pin
-            for name, query in queries.items()
-            if query.pin is not None and here.get(name) != query.pin
-        }
-        said = [f"pins {join_names(f'{name} to worker {pin}' for name, pin in pins.items())}"]
-        if batch.requested_plan is not None:
-            said.insert(0, "asked for by hand")
-        elif self.controller is not None and any(
-            move.query not in pins for move in moves_between(batch.next_plan, plan)
-        ):
-            said.insert(0, "asked for by a controller of its own")
-        return "; ".join(said if pins else said[:-1])
-
-    def _with_global_plan(self, quiet: Decision, snapshots: tuple[Snapshot, ...]) -> Decision:
-        """Judge what the thread has planned meanwhile, and let it plan anew if there is cause."""
-        if self._global_plan is None and is_repair_due(
-            self._global_plan_basis, snapshots[-1], self.config
-        ):
-            self._global_plan_basis = snapshots[-1]
-            self._global_plan = self._planner_thread.submit(
-                plan_traffic_repair, snapshots, self.config
-            )
-        if self._global_plan is None or not self._global_plan.done():
-            return quiet
-        done, self._global_plan = self._global_plan, None
-        failed = done.exception()
-        if failed is not None:  # it only would have saved traffic: told, and the stream goes on
-            why = f"{type(failed).__name__}: {failed}"
-            return _with_verdicts(quiet, "planner_failed", self.config.repair, why)
-        adopted = decide_traffic_repair(
-            done.result(), snapshots, tuple(self.decisions), self.config
-        )
-        return with_repair_result(quiet, adopted)
-
-    # What came of it
-
-    def _due_outcomes(self) -> list[Outcome]:
-        """Return the outcomes that can be told by now."""
-        found, still = [], []
-        for decision in self._awaiting_outcome:
-            told = measure_outcome(decision, tuple(self.snapshots))
-            if told is not None:
-                found.append(told)
-            elif self.snapshots[-1].batch - decision.batch <= MAX_OUTCOME_DELAY_BATCHES:
-                still.append(decision)
-        self._awaiting_outcome = still
-        return found
-
-    # Arrivals
+            self._history.append(self.snapshots[-1], [decision], outcomes)
 
     def place_arrivals(
-        self, plan: Plan, waiting: StreamsByQuery, hosted: StreamsByQuery
+        self, plan: Plan, waiting: StreamsByQuery, placed: StreamsByQuery
     ) -> Mapping[str, int]:
         """Place arriving queries where their streams flow, under the balance bound."""
-        snapshots = select_window(tuple(self.snapshots), self.config.window)
+        window = select_window(tuple(self.snapshots), self.config.window)
         return place_arriving_queries(
             plan,
-            {**hosted, **waiting},
-            mean_query_loads(snapshots, hosted),
+            {**placed, **waiting},
+            mean_query_loads(window, placed),
             self.config,
-            mean_stream_bytes(snapshots),
+            mean_stream_bytes(window),
         )
 
+    def _user_decision(self, batch: CompletedBatch, plan: Plan | None) -> Decision:
+        """Return the decision of the user's controller; without a plan, drains go on."""
+        history = tuple(self.snapshots), tuple(self.decisions)
+        if plan is None:
+            return decide(*history, Balancing.off())
+        refusals: list[str] = []
+        complete = complete_with_pins(plan, batch, refusals)
+        if complete is None:
+            idle = refuse_plan(decide(*history, Balancing.off()))
+            return with_verdicts(idle, VerdictCode.PLAN_REFUSED, "plan", *refusals)
+        pins = misplaced_pins(batch.next_plan, batch.registry)
+        by_user = any(m.query not in pins for m in moves_between(batch.next_plan, complete))
+        source = "requested by the flow's controller" if by_user else ""
+        return self.explain(complete, _join(source, batch))
 
-def _with_verdicts(decision: Decision, code: str, subject: str, *messages: str) -> Decision:
-    told = (Verdict(code, subject, message) for message in messages)
-    return replace(decision, verdicts=(*decision.verdicts, *told))
+    def _finished_repair(self) -> Plan | BaseException | None:
+        """Return the plan of the planner thread, or its exception; None if it is not finished."""
+        if self._repair is None or not self._repair.done():
+            return None
+        return self._repair.exception() or self._repair.result()
+
+    def _start_repair_if_due(self) -> None:
+        """Plan the traffic repair anew on the planner thread, unless it is still at work."""
+        if self._repair is not None and self._repair.done():
+            self._repair = None
+        last = self.snapshots[-1]
+        if self._repair is None and is_repair_due(self._repair_basis, last, self.config):
+            self._repair_basis = last
+            self._repair = self._planner_thread.submit(
+                plan_traffic_repair, tuple(self.snapshots), self.config
+            )
+
+    def _due_outcomes(self) -> list[Outcome]:
+        """Return the outcomes that can be measured by now."""
+        outcomes, waiting = [], []
+        for decision in self._awaiting_outcome:
+            outcome = measure_outcome(decision, tuple(self.snapshots))
+            if outcome is not None:
+                outcomes.append(outcome)
+            elif self.snapshots[-1].batch - decision.batch <= MAX_OUTCOME_DELAY_BATCHES:
+                waiting.append(decision)
+        self._awaiting_outcome = waiting
+        return outcomes
+
+
+def _join(source: str, batch: CompletedBatch) -> str:
+    return "; ".join(part for part in (source, describe_pins(batch)) if part)
 
 
 def _with_arrivals(decision: Decision, arrived: Mapping[str, int]) -> Decision:
-    """Return the decision with the queries that were placed before it was made."""
+    """Return the decision with the queries that were placed before it."""
     if not arrived:
         return decision
-    where = (
+    placed = join_names(
         f"{name} on {'all workers' if worker == EVERYWHERE else f'worker {worker}'}"
         for name, worker in arrived.items()
     )
     return replace(
         decision,
-        trigger="arrival" if decision.trigger == "none" else decision.trigger,
-        message=f"{decision.message}; placed {join_names(where)}",
+        trigger=Trigger.ARRIVAL if decision.trigger == Trigger.NONE else decision.trigger,
+        message=f"{decision.message}; placed {placed}",
         arrived=arrived,
     )
 
 
 def _warm_up(config: Balancing) -> None:
-    """Compile the planners beside the first batches, so that no border waits for it."""
+    """Compile the planners during the first batches, so that no commit waits for it."""
     if config.keys in keys.ALGORITHMS:
         keys.warm_up(config.keys)
     if config.operators in operators.ALGORITHMS:

@@ -1,24 +1,24 @@
-"""What can go: old entries, asks and pulses, and files that attempts left which did not count.
+"""Clean-up: old ledger entries, applied commands, and files of attempts that were not committed.
 
-A replay of the last batch needs the last entries and what they name; nothing else is needed but
-results. So disk use stays bounded by the state and the results, however many batches run.
+A replay of the last batch needs the last entries and the files they name; besides those, only
+results are kept. So disk use depends on state and results, not on the number of batches.
 """
 
-from evenflow.spark.driver import commands
+from evenflow.spark.driver.commands import delete_applied_commands
+from evenflow.spark.protocol.envelope import CHUNK_FOLDER
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.results_index import ResultsIndex
-from evenflow.spark.worker.router import CHUNK_FOLDER
 from evenflow.storage.file_store import FileStore
 
 SWEEP_EVERY_BATCHES = 64
 
 
 def clean_up(ledger: Ledger, head: Entry) -> None:
-    """Delete what no replay needs; now and then look for strays too."""
+    """Delete what no replay needs; every 64 batches also files that nothing refers to."""
     ledger.delete_old_entries(head)
     store = ledger.store
-    commands.delete_applied_commands(store, head)
-    # A pulse of batch b is read in b + 1, which is surely committed when b + 3 comes next.
+    delete_applied_commands(store, head)
+    # A pulse of batch b is read in b + 1, which is committed when b + 3 comes next.
     read = f"{head.batch - 2:012d}"
     store.delete(f"pulse/{name}" for name in store.list_names("pulse") if name[:12] < read)
     _delete_committed_chunks(store, head)
@@ -28,13 +28,13 @@ def clean_up(ledger: Ledger, head: Entry) -> None:
 
 
 def delete_unreferenced(ledger: Ledger, head: Entry) -> None:
-    """Delete states, hand-offs and results that no entry names."""
+    """Delete states, hand-offs and results that no entry refers to."""
     entries = [ledger.entry(batch) for batch in ledger.batches()]
     live = {file for entry in entries for files in entry.live_files.values() for file in files}
     live |= {handoff.state.file for entry in entries for handoff in entry.incoming}
     live |= {derived.rows.file for entry in entries for derived in entry.derived_rows}
     live |= {change.rows.file for entry in entries for change in entry.subscription_changes}
-    # What carries a younger number may be of an attempt that is still at work.
+    # Younger files may belong to an attempt that is still running.
     young = f"{head.batch - 1:012d}"
     for folder in ("state", "exchange"):
         files = [
@@ -46,7 +46,7 @@ def delete_unreferenced(ledger: Ledger, head: Entry) -> None:
 
 
 def _delete_committed_chunks(store: FileStore, head: Entry) -> None:
-    """Delete what the router wrote for batches that are committed: nobody reads it again."""
+    """Delete what the router wrote for committed batches."""
     old = [name for name in store.list_names(CHUNK_FOLDER) if name[:12] < f"{head.batch:012d}"]
     store.delete(f"{CHUNK_FOLDER}/{name}" for name in old)
 

@@ -1,32 +1,51 @@
-"""What is asked of a flow between batches: written down before the caller hears yes.
+"""Commands that change a flow while it runs: each is on disk before its caller gets an answer.
 
-An ask is a file until a border has taken it in; the ledger's entry says how many were taken. So
-what was promised to a caller survives the driver, and nothing is taken in twice.
+A command stays a file until a commit has applied it; the ledger entry counts the applied ones. So
+an accepted command survives a crash of the driver, and no command is applied twice.
 """
 
-from dataclasses import asdict, dataclass, replace
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.spark.driver import commit
+from evenflow.names import join_names
+from evenflow.spark.driver.checkpoint import Checkpoint
+from evenflow.spark.driver.plan_changes import (
+    PlaceArrivals,
+    check_drain,
+    complete_plan,
+    feasible_part,
+    place_waiting_queries,
+    plan_without_query,
+)
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
-from evenflow.spark.protocol.registry import Registry, join_names, key_from_record, key_record
+from evenflow.spark.protocol.registry import Registry
+from evenflow.storage import records
 from evenflow.storage.bundle import PartRef
+from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
+
+COMMAND_FOLDER = "commands"
+_MAX_REFUSED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class CancelQuery:
-    """The end of a query."""
+    """Stop hosting a query."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSubscriptions:
-    """Subscriptions of a template that begin, or end (then only their names count)."""
+    """Add subscriptions of a template, or remove them (then only their names count)."""
 
     name: str
     rows: PartRef
@@ -35,7 +54,7 @@ class ChangeSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class PinQuery:
-    """A whole query bound to a worker, or free again."""
+    """Keep a whole query on a worker; None frees it."""
 
     name: str
     worker: int | None
@@ -43,21 +62,25 @@ class PinQuery:
 
 @dataclass(frozen=True, slots=True)
 class DrainWorker:
-    """A worker to be emptied, or used again."""
+    """Empty a worker, or use it again."""
 
     worker: int
     drain: bool
 
 
 Command = Submission | CancelQuery | ChangeSubscriptions | PinQuery | DrainWorker
-_COMMAND_TYPES: dict[str, type[Command]] = {
-    "submit": Submission, "cancel": CancelQuery, "subscribe": ChangeSubscriptions, "pin": PinQuery, "drain": DrainWorker,
-}  # fmt: skip
+_COMMAND_TYPES: Mapping[str, type[Command]] = {
+    "submit": Submission,
+    "cancel": CancelQuery,
+    "subscribe": ChangeSubscriptions,
+    "pin": PinQuery,
+    "drain": DrainWorker,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class PendingState:
-    """What will hold after the next border."""
+    """Registry and plan after the next commit, as far as commands decide."""
 
     registry: Registry
     plan: Plan
@@ -65,93 +88,202 @@ class PendingState:
     drain: frozenset[int] | None = None
 
     def is_same(self, other: "PendingState") -> bool:
-        """Tell whether nothing has been asked in between."""
+        """Tell whether no command was applied in between."""
         same = self.registry is other.registry and self.plan is other.plan
-        return same and (self.subscription_changes, self.drain) == (
-            other.subscription_changes,
-            other.drain,
-        )
+        mine = (self.subscription_changes, self.drain)
+        return same and mine == (other.subscription_changes, other.drain)
 
-    def apply(self, ask: Command) -> "PendingState":
-        """Return it with one more ask taken in, or refuse that."""
-        match ask:
+    def apply(self, command: Command) -> "PendingState":
+        """Return the state with one more command, or refuse the command."""
+        match command:
             case Submission():
-                registry, plan = ask(self.registry, self.plan)
+                registry, plan = command.apply(self.registry, self.plan)
                 return replace(self, registry=registry, plan=plan)
             case CancelQuery(name):
                 registry = self.registry.without_query(name)
-                return replace(
-                    self, registry=registry, plan=commit.plan_without_query(self.plan, name)
-                )
+                return replace(self, registry=registry, plan=plan_without_query(self.plan, name))
             case PinQuery(name, worker):
                 return replace(self, registry=self.registry.with_pin(name, worker))
             case DrainWorker():
-                return replace(self, drain=self._drained_workers(ask))
+                return replace(self, drain=self._drained_workers(command))
             case ChangeSubscriptions():
-                return replace(
-                    self,
-                    subscription_changes=(
-                        *self.subscription_changes,
-                        self._subscription_change(ask),
-                    ),
-                )
+                change = self._subscription_change(command)
+                return replace(self, subscription_changes=(*self.subscription_changes, change))
 
-    def _drained_workers(self, ask: DrainWorker) -> frozenset[int]:
-        before = self.plan.drained if self.drain is None else self.drain
-        after = before | {ask.worker} if ask.drain else before - {ask.worker}
-        commit.check_drain(after, self.plan, self.registry)
-        return after
+    def _drained_workers(self, command: DrainWorker) -> frozenset[int]:
+        drained = self.plan.drained if self.drain is None else self.drain
+        drained = drained | {command.worker} if command.drain else drained - {command.worker}
+        check_drain(drained, self.plan, self.registry)
+        return drained
 
-    def _subscription_change(self, ask: ChangeSubscriptions) -> SubscriptionChange:
-        if ask.name not in self.registry.queries:
+    def _subscription_change(self, command: ChangeSubscriptions) -> SubscriptionChange:
+        if command.name not in self.registry.queries:
             known = join_names(self.registry.queries)
-            raise InputError(f"there is no template {ask.name!r}; there are {known}")
-        return SubscriptionChange(self.registry.queries[ask.name].uid, ask.rows, ask.subscribe)
+            raise InputError(f"there is no template {command.name!r}; there are {known}")
+        uid = self.registry.queries[command.name].uid
+        return SubscriptionChange(uid, command.rows, command.subscribe)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenCommands:
+    """What a commit applies.
+
+    plan            the plan after the commands, with arriving queries placed
+    drain           workers that should be drained
+    requested_plan  a plan that a caller wants to be followed
+    applied         how many commands of the log are included so far
+    """
+
+    registry: Registry
+    plan: Plan
+    subscription_changes: tuple[SubscriptionChange, ...]
+    drain: frozenset[int]
+    requested_plan: Plan | None
+    applied: int
 
 
 class CommandLog:
-    """The files of asks, numbered in the order in which they came."""
+    """Accepts commands between commits.
 
-    def __init__(self, store: FileStore) -> None:
-        self.store = store
-        self.next_number = 0
+    Driver process, as long as the run. Any thread submits; the committer takes what is pending and
+    holds `lock` from there to the commit, so that a command is checked against the state it will
+    be applied to. Requested plans are not on disk: a restart forgets them.
+    """
 
-    def read_pending(self, head: Entry) -> list[Command]:
-        """Return those that no border has taken in yet."""
-        numbers = [int(name) for name in self.store.list_names("asked")]
-        self.next_number = max([head.commands_applied, *(number + 1 for number in numbers)])
-        waiting = [number for number in numbers if number >= head.commands_applied]
-        return [
-            _command_from_record(self.store.read_record(_command_file(number)))
-            for number in waiting
-        ]
+    def __init__(self, checkpoint: Checkpoint, place_arrivals: PlaceArrivals) -> None:
+        self.lock = threading.RLock()
+        self.refused: deque[str] = deque(maxlen=_MAX_REFUSED)
+        self._checkpoint = checkpoint
+        self.place_arrivals = place_arrivals
+        self._next_number = 0
+        self._pending: PendingState | None = None
+        self._previewed: tuple[PendingState, Command, PendingState] | None = None
+        self._requested_plan: Plan | None = None
+        self._requested_drain: frozenset[int] | None = None  # until the plan has it
 
-    def append(self, ask: Command) -> None:
-        """Write one down."""
-        self.store.write_record(_command_file(self.next_number), _command_record(ask))
-        self.next_number += 1
+    def replay(self) -> None:
+        """Apply the commands of an earlier run that no commit has applied."""
+        head, store = self._checkpoint.head(), self._checkpoint.store
+        numbers = [int(name) for name in store.list_names(COMMAND_FOLDER)]
+        self._next_number = max([head.commands_applied, *(number + 1 for number in numbers)])
+        for number in numbers:
+            if number >= head.commands_applied:
+                try:
+                    self._pending = self._pending_or_current().apply(read_command(store, number))
+                except InputError as error:
+                    self.refused.append(str(error))
+        if self._pending is not None:
+            self._checkpoint.wake()
+
+    def submit(self, command: Command) -> Registry:
+        """Accept a command for the next commit, or refuse it; return the registry it leads to."""
+        with self.lock:
+            pending = self._pending_after(command)
+            write_command(self._checkpoint.store, self._next_number, command)
+            self._next_number += 1
+            self._pending, self._previewed = pending, None
+        fault_point("driver.command")
+        self._checkpoint.wake()
+        return pending.registry
+
+    def subscribe(self, name: str, rows: pa.Table, *, subscribe: bool) -> None:
+        """Add or remove subscriptions of a template at the next commit."""
+        self.submit(ChangeSubscriptions(name, self._checkpoint.store_rows(rows), subscribe))
+
+    def request_plan(self, plan: Plan) -> None:
+        """Follow a plan: state is released in one batch, routing follows in the next."""
+        with self.lock:
+            registry, current = self.next_registry_and_plan()
+            complete_plan(plan, current, registry)
+            self._requested_plan = plan
+        self._checkpoint.wake()
+
+    def request_rollback(self) -> None:
+        """Follow the plan before the last moves again, as far as it still fits."""
+        with self.lock:
+            number = self._checkpoint.head().rollback_plan_number
+            if number is None:
+                raise InputError("nothing has been moved yet, so there is no plan to go back to")
+            registry, current = self.next_registry_and_plan()
+            earlier = self._checkpoint.ledger.plan(number)
+            self._requested_plan = feasible_part(earlier, current, registry)
+        self._checkpoint.wake()
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether the next commit has something to apply."""
+        requests = (self._pending, self._requested_plan, self._requested_drain)
+        return any(request is not None for request in requests)
+
+    def next_registry(self) -> Registry:
+        """Return what will be hosted after the next commit."""
+        with self.lock:
+            return self._pending_or_current().registry
+
+    def next_registry_and_plan(self) -> tuple[Registry, Plan]:
+        """Return registry and plan after the next commit."""
+        with self.lock:
+            state = self._pending_or_current()
+        plan = place_waiting_queries(state.plan, state.registry, self.place_arrivals)
+        return state.registry, plan
+
+    def preview(self, command: Command) -> Registry:
+        """Return what would be hosted with one more command, or refuse the command."""
+        with self.lock:
+            return self._pending_after(command).registry
+
+    def take(self) -> TakenCommands:
+        """Return everything pending, for the commit at hand; call it with `lock` held."""
+        state = self._pending_or_current()
+        registry, plan = self.next_registry_and_plan()
+        if state.drain is not None:
+            self._requested_drain = state.drain
+        requested_plan, self._requested_plan, self._pending = self._requested_plan, None, None
+        return TakenCommands(
+            registry=registry,
+            plan=plan,
+            subscription_changes=state.subscription_changes,
+            drain=plan.drained if self._requested_drain is None else self._requested_drain,
+            requested_plan=requested_plan,
+            applied=self._next_number,
+        )
+
+    def finish_drain(self, plan: Plan) -> None:
+        """Forget the requested drain once a plan has it."""
+        if self._requested_drain == plan.drained:
+            self._requested_drain = None
+
+    def _pending_after(self, command: Command) -> PendingState:
+        """Apply a command; one that was previewed is not compiled a second time."""
+        state = self._pending_or_current()
+        known = self._previewed
+        if known is None or known[1] != command or not known[0].is_same(state):
+            known = self._previewed = state, command, state.apply(command)
+        return known[2]
+
+    def _pending_or_current(self) -> PendingState:
+        if self._pending is not None:
+            return self._pending
+        head, ledger = self._checkpoint.head(), self._checkpoint.ledger
+        plan = ledger.plan(head.latest_plan_number)
+        return PendingState(ledger.registry(head.registry_version), plan)
 
 
 def delete_applied_commands(store: FileStore, head: Entry) -> None:
-    """Delete what borders have taken in."""
-    names = store.list_names("asked")
-    store.delete(f"asked/{name}" for name in names if int(name) < head.commands_applied)
+    """Delete the files of commands that commits have applied."""
+    names = store.list_names(COMMAND_FOLDER)
+    applied = [name for name in names if int(name) < head.commands_applied]
+    store.delete(f"{COMMAND_FOLDER}/{name}" for name in applied)
 
 
-def _command_record(ask: Command) -> dict[str, Any]:
-    kind = next(name for name, made in _COMMAND_TYPES.items() if isinstance(ask, made))
-    key = {"key": key_record(ask.key)} if isinstance(ask, Submission) else {}
-    return {"ask": kind, **asdict(ask), **key}
+def write_command(store: FileStore, number: int, command: Command) -> None:
+    """Write a command as a file."""
+    kind = next(name for name, type_ in _COMMAND_TYPES.items() if isinstance(command, type_))
+    body = {"kind": kind, "command": records.encode(command).decode()}
+    store.write_record(f"{COMMAND_FOLDER}/{number:012d}", body)
 
 
-def _command_from_record(record: dict[str, Any]) -> Command:
-    kind = record.pop("ask")
-    if kind == "submit":
-        record |= {"key": key_from_record(record["key"]), "over": tuple(record["over"])}
-    if kind == "subscribe":
-        record["rows"] = PartRef(*record["rows"])
-    return _COMMAND_TYPES[kind](**record)
-
-
-def _command_file(number: int) -> str:
-    return f"asked/{number:012d}"
+def read_command(store: FileStore, number: int) -> Command:
+    """Read back what `write_command` wrote."""
+    body: Any = store.read_record(f"{COMMAND_FOLDER}/{number:012d}", Any)
+    return records.decode(body["command"].encode(), _COMMAND_TYPES[body["kind"]])

@@ -1,36 +1,33 @@
-"""The driver's side of a batch: collect the reports, write what follows from them, clean up.
+"""The commit of a batch: observe, propose, admit, record, commit.
 
-Entry b + 1 of the ledger is the commit of batch b. Everything before it is written under names
-that a replay of b writes again, so a crash at any point leaves either all of the batch or nothing.
+Entry b + 1 of the ledger commits batch b. Everything before it is written under names that a replay
+of batch b writes again, so a crash at any point leaves all of the batch or nothing of it.
 """
 
-import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
 
-from evenflow.errors import InputError
-from evenflow.model import Plan, may_move_state
-from evenflow.spark.driver import cleanup, commit
-from evenflow.spark.driver.checkpoint import CheckpointLock, open_checkpoint
-from evenflow.spark.driver.commands import (
-    ChangeSubscriptions,
-    Command,
-    CommandLog,
-    DrainWorker,
-    PendingState,
+from evenflow.model import Plan, VerdictCode, may_move_state
+from evenflow.spark.driver.admit import admit, complete_with_pins, with_verdicts
+from evenflow.spark.driver.balancer import Balancer
+from evenflow.spark.driver.checkpoint import Checkpoint
+from evenflow.spark.driver.cleanup import clean_up, delete_unreferenced
+from evenflow.spark.driver.commands import CommandLog, TakenCommands
+from evenflow.spark.driver.commit import (
+    NextState,
+    drop_failed_queries,
+    has_due_work,
+    next_entry,
 )
-from evenflow.spark.driver.commit import NextState
-from evenflow.spark.driver.completed_batch import CompletedBatch, Controller, DecisionRecorder
-from evenflow.spark.protocol.ledger import Entry, Ledger, SubscriptionChange
+from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.plan_changes import place_waiting_queries
+from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import Report
-from evenflow.spark.protocol.results_index import ResultsIndex
-from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
 
@@ -38,279 +35,124 @@ _MAX_COMPLETED_BATCHES = 200
 
 
 class Committer:
-    """Owns the ledger of one run."""
+    """Commits the batches of one run.
 
-    def __init__(
-        self,
-        store: FileStore,
-        workers: int,
-        controller: Controller | None = None,
-        arrive: commit.PlaceArrivals = commit.place_on_fewest,
-        record: DecisionRecorder | None = None,
-    ) -> None:
-        self.store = store
-        self.workers = workers
-        self.controller, self.place_arrivals, self.record_decision = controller, arrive, record
-        self.ledger = Ledger(store)
+    Driver process, from `Flow.start` until the run ends. `commit` runs in the thread of Spark's
+    micro-batch; other threads submit to `commands` and read the rest.
+    """
+
+    def __init__(self, store: FileStore, workers: int, balancer: Balancer) -> None:
+        self.balancer = balancer
+        self.checkpoint = Checkpoint(store, workers)
+        self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
-        self.refused: deque[str] = deque(maxlen=_MAX_COMPLETED_BATCHES)
-        # Held over a border, so that what is checked against a state is asked of that state.
-        self.lock = threading.RLock()
-        self._lock_file: CheckpointLock | None = None
-        self.identity = ""
-        self.results_index = ResultsIndex(store)
-        self._log = CommandLog(store)
-        self._pending: PendingState | None = None
-        self._previewed: tuple[PendingState, Command, PendingState] | None = None
-        self._requested_plan: Plan | None = None
-        self._requested_drain: frozenset[int] | None = None  # asked for and not yet so
-        self._refused_at_boundary: list[
-            str
-        ] = []  # why plans are not followed from the border at hand
-        self._last_boundary_at = time.time()
-
-    # Opening
+        self._last_commit_at = time.time()
 
     def open(self, registry: Registry, plan: Plan, engine: str) -> bool:
-        """Take the checkpoint; tell whether it is new."""
-        self._lock_file = CheckpointLock(self.store)
-        plan = commit.place_waiting_queries(plan, registry, self.place_arrivals)
-        new = open_checkpoint(self.ledger, registry, plan, engine)
-        self.identity = str(self.store.read_record("meta")["identity"])
-        if new:
+        """Open the checkpoint and continue where it stands; return whether it is new."""
+        plan = place_waiting_queries(plan, registry, self.balancer.place_arrivals)
+        if self.checkpoint.open(registry, plan, engine):
             return True
-        head = self.head()
-        cleanup.delete_unreferenced(self.ledger, head)
-        self._replay(self._log.read_pending(head))
+        delete_unreferenced(self.checkpoint.ledger, self.checkpoint.head())
+        self.commands.replay()
         return False
 
-    def _replay(self, asks: Iterable[Command]) -> None:
-        """Go on with what was asked of the run before; what cannot be any more is refused."""
-        for ask in asks:
-            try:
-                self._pending = self._pending_or_current().apply(ask)
-            except InputError as error:
-                self.refused.append(str(error))
-        if self._pending is not None:
-            self.wake()
-
-    def close(self) -> None:
-        """Let another driver have the checkpoint."""
-        if self._lock_file is not None:
-            self._lock_file.release()
-
     def write_first_subscriptions(self, subscriptions: Iterable[tuple[str, pa.Table]]) -> None:
-        """Add the first subscriptions to the first batch, before it runs."""
-        first = self.ledger.entry(0)
-        queries = self.ledger.registry(first.registry_version).queries
-        subscribing = tuple(
-            SubscriptionChange(queries[name].uid, self.store_rows(rows), subscribe=True)
+        """Add subscriptions to the first batch of a new checkpoint, before it runs."""
+        ledger = self.checkpoint.ledger
+        first = ledger.entry(0)
+        queries = ledger.registry(first.registry_version).queries
+        changes = tuple(
+            SubscriptionChange(queries[name].uid, self.checkpoint.store_rows(rows), subscribe=True)
             for name, rows in subscriptions
         )
-        self.ledger.write(replace(first, subscription_changes=subscribing))
-
-    def head(self) -> Entry:
-        """Return the entry of the batch that comes next."""
-        return self.ledger.entry(self.ledger.batches()[-1])
+        ledger.write(replace(first, subscription_changes=changes))
 
     def has_pending_work(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
-        head = self.head()
-        asked = (
-            self._pending is not None
-            or self._requested_plan is not None
-            or self._requested_drain is not None
-        )
-        return asked or commit.has_due_work(head, self.ledger.registry(head.registry_version))
-
-    def result_parts(self, kind: str, name: str, first: int = 0) -> list[tuple[str, int, int]]:
-        """Return where the committed results of a query stand (or the poison rows of a stream)."""
-        return self.results_index.part_locations(self.ledger.batches()[-1], kind, name, first)
-
-    # What is asked between batches
-
-    def submit(self, ask: Command) -> Registry:
-        """Have something changed at the next border, or refuse; see that one comes.
-
-        It is written down before this returns. Returns the registry as it will be.
-        """
-        with self.lock:
-            upcoming = self._pending_after(ask)
-            self._log.append(ask)
-            self._pending, self._previewed = upcoming, None
-        fault_point("driver.asked")
-        self.wake()
-        return upcoming.registry
-
-    def request_plan(self, plan: Plan) -> None:
-        """Have a plan followed: state is released one batch, routing follows the next."""
-        with self.lock:
-            registry, present = self.next_registry_and_plan()
-            commit.complete_plan(plan, present, registry)
-            self._requested_plan = plan
-        self.wake()
-
-    def request_drain(self, worker: int, *, drain: bool) -> None:
-        """Have a worker drained, or used again, from a border on."""
-        self.submit(DrainWorker(worker, drain))
-
-    def request_rollback(self) -> None:
-        """Have the plan before the last moves followed again, as far as it still fits."""
-        with self.lock:
-            back = self.head().rollback_plan_number
-            if back is None:
-                raise InputError("nothing has been moved yet, so there is no plan to go back to")
-            registry, present = self.next_registry_and_plan()
-            self._requested_plan = commit.feasible_part(self.ledger.plan(back), present, registry)
-        self.wake()
-
-    def subscribe(self, name: str, rows: pa.Table, *, begin: bool) -> None:
-        """Have subscriptions of a template begin, or end, at the next border."""
-        self.submit(ChangeSubscriptions(name, self.store_rows(rows), begin))
-
-    def store_rows(self, rows: pa.Table) -> PartRef:
-        head = self.ledger.batches()[-1]
-        bundle = Bundle(f"exchange/{head:012d}-asked-{uuid.uuid4().hex[:12]}")
-        ref = bundle.add(pack(rows))
-        bundle.write(self.store, durable=True)
-        return ref
-
-    def wake(self) -> None:
-        """Make Spark run a batch even if no rows arrive."""
-        head = self.ledger.batches()[-1]
-        self.store.write(f"pulse/{head:012d}-{uuid.uuid4().hex[:12]}", [b"\n"])
-
-    def next_registry_and_plan(self) -> tuple[Registry, Plan]:
-        """Return registry and plan as they will be after the next border."""
-        with self.lock:
-            coming = self._pending_or_current()
-        return coming.registry, commit.place_waiting_queries(
-            coming.plan, coming.registry, self.place_arrivals
-        )
-
-    def next_registry(self) -> Registry:
-        """Return what will be hosted after the next border."""
-        with self.lock:
-            return self._pending_or_current().registry
-
-    def preview(self, ask: Command) -> Registry:
-        """Return what would be hosted with one more ask taken in, or refuse that."""
-        with self.lock:
-            return self._pending_after(ask).registry
-
-    def _pending_after(self, ask: Command) -> PendingState:
-        """Return what comes with one more ask; what was tried is not compiled a second time."""
-        coming = self._pending_or_current()
-        if (
-            self._previewed is None
-            or self._previewed[1] != ask
-            or not self._previewed[0].is_same(coming)
-        ):
-            self._previewed = coming, ask, coming.apply(ask)
-        return self._previewed[2]
-
-    def _pending_or_current(self) -> PendingState:
-        return self._pending or self._committed_state(self.head())
-
-    def _committed_state(self, entry: Entry) -> PendingState:
-        number = entry.plan_number if entry.next_plan_number is None else entry.next_plan_number
-        return PendingState(self.ledger.registry(entry.registry_version), self.ledger.plan(number))
-
-    # The border
+        head = self.checkpoint.head()
+        registry = self.checkpoint.ledger.registry(head.registry_version)
+        return self.commands.has_requests or has_due_work(head, registry)
 
     def commit(self, batch: int, collect: Callable[[], Iterable[Report]]) -> None:
-        """End a batch; a batch that the ledger has already is not run again."""
-        if self.store.exists(f"ledger/{batch + 1:012d}"):
+        """Commit a batch, given how to run it; one that is committed already is not run again."""
+        ledger = self.checkpoint.ledger
+        if ledger.has_entry(batch + 1):
             return
-        entry = self.ledger.entry(batch)
-        registry = self.ledger.registry(entry.registry_version)
-        reports = commit.drop_failed_queries(collect())
+        entry = ledger.entry(batch)
+        registry = ledger.registry(entry.registry_version)
+        reports = tuple(drop_failed_queries(collect()))
         fault_point("driver.collected")
-        self.results_index.write(batch, reports)
+        self.checkpoint.results_index.write(batch, reports)
         fault_point("driver.results")
-        with self.lock:
-            done, asked = self._next_state(entry, tuple(reports))
-            following = commit.next_entry(entry, registry, reports, asked)
-            if commit.has_due_work(following, asked.registry):
-                self.store.write(f"pulse/{batch:012d}", [b"\n"])
+        with self.commands.lock:
+            taken = self.commands.take()
+            completed, refusals = self._complete(entry, reports, taken)
+            self.balancer.observe(completed)
+            proposed = with_verdicts(
+                self.balancer.propose(completed), VerdictCode.PLAN_REFUSED, "plan", *refusals
+            )
+            decision = admit(proposed, completed, self.balancer.explain)
+            self.balancer.record(decision, completed)
+            self.commands.refused.extend(
+                verdict.message
+                for verdict in decision.verdicts
+                if verdict.code == VerdictCode.PLAN_REFUSED
+            )
+            next_state = self._write_plans(entry, taken, decision.plan)
+            following = next_entry(entry, registry, reports, next_state)
+            if has_due_work(following, taken.registry):
+                self.checkpoint.store.write(f"pulse/{batch:012d}", [b"\n"])
             fault_point("driver.pulse")
-            self.ledger.write(following)
+            ledger.write(following)
         fault_point("driver.ledger")
-        self.completed_batches.append(done)
-        cleanup.clean_up(self.ledger, following)
+        self.completed_batches.append(completed)
+        clean_up(ledger, following)
 
-    def _next_state(
-        self, entry: Entry, reports: tuple[Report, ...]
-    ) -> tuple[CompletedBatch, NextState]:
-        """Turn what was asked and decided into a registry and plans, written before their entry."""
-        before = self.ledger.registry(entry.registry_version)
-        coming = self._pending_or_current()
-        registry, plan = self.next_registry_and_plan()
-        self._requested_drain = coming.drain if coming.drain is not None else self._requested_drain
-        drain = plan.drained if self._requested_drain is None else self._requested_drain
-        self._pending = None
-        wanted, self._requested_plan = self._requested_plan, None
-        given = None if wanted is None else self._admit(wanted, plan, registry)
-        now = time.time()
-        done = CompletedBatch(
-            entry.batch, now, now - self._last_boundary_at, reports, dict(entry.watermarks),
-            registry, self.ledger.plan(entry.plan_number), plan, drain, given,
-        )  # fmt: skip
-        self._last_boundary_at = now
-        following = self._choose_plan(done)
-        number = entry.plan_number if entry.next_plan_number is None else entry.next_plan_number
-        if registry.version != before.version:
-            number += 1
-            self._write_cancelled(before, registry)
-            self.ledger.write_registry(registry)
-            self.ledger.write_plan(number, plan)
-        asked = NextState(
-            registry,
-            number,
-            None,
-            coming.subscription_changes,
-            entry.rollback_plan_number,
-            self._log.next_number,
+    def _complete(
+        self, entry: Entry, reports: tuple[Report, ...], taken: TakenCommands
+    ) -> tuple[CompletedBatch, list[str]]:
+        """Return the batch with what is in force after it, and why a requested plan is refused."""
+        previous, self._last_commit_at = self._last_commit_at, time.time()
+        batch = CompletedBatch(
+            number=entry.batch,
+            at=self._last_commit_at,
+            seconds=self._last_commit_at - previous,
+            reports=reports,
+            watermarks=dict(entry.watermarks),
+            registry=taken.registry,
+            plan=self.checkpoint.ledger.plan(entry.plan_number),
+            next_plan=taken.plan,
+            drain=taken.drain,
         )
-        if drain == (following or plan).drained:
-            self._requested_drain = None
-        if following is None:
-            return done, asked
-        self.ledger.write_plan(number + 1, following)
+        refusals: list[str] = []
+        if taken.requested_plan is not None:
+            requested = complete_with_pins(taken.requested_plan, batch, refusals)
+            batch = replace(batch, requested_plan=requested)
+        return batch, refusals
+
+    def _write_plans(self, entry: Entry, taken: TakenCommands, decided: Plan | None) -> NextState:
+        """Write the registry and plans of the next entry, if they changed."""
+        ledger, number = self.checkpoint.ledger, entry.latest_plan_number
+        before = ledger.registry(entry.registry_version)
+        if taken.registry.version != before.version:
+            number += 1
+            for uid in before.by_uid.keys() - taken.registry.by_uid.keys():
+                ledger.write_cancelled(before.by_uid[uid])
+            ledger.write_registry(taken.registry)
+            ledger.write_plan(number, taken.plan)
+        self.commands.finish_drain(decided or taken.plan)
+        next_state = NextState(
+            registry=taken.registry,
+            plan_number=number,
+            rollback_plan_number=entry.rollback_plan_number,
+            subscription_changes=taken.subscription_changes,
+            commands_applied=taken.applied,
+        )
+        if decided is None:
+            return next_state
+        ledger.write_plan(number + 1, decided)
         fault_point("driver.plan")
-        if not may_move_state(plan, following):
-            return done, replace(asked, plan_number=number + 1)
-        return done, replace(asked, next_plan_number=number + 1, rollback_plan_number=number)
-
-    def _write_cancelled(self, before: Registry, registry: Registry) -> None:
-        hosted = {query.uid for query in registry.queries.values()}
-        for query in before.queries.values():
-            if query.uid not in hosted:
-                self.ledger.write_cancelled(query)
-
-    def _choose_plan(self, done: CompletedBatch) -> Plan | None:
-        """Return the plan that holds after a batch, if it is another: asked for, or decided.
-
-        Pins hold whatever becomes of it.
-        """
-        plan, registry = done.next_plan, done.registry
-        decided = None if self.controller is None else self.controller(done)
-        following = done.requested_plan or self._admit(decided, plan, registry)
-        if following is None and decided is not None:
-            following = self._admit(None, plan, registry)
-        if self.record_decision is not None:
-            self.record_decision(done, following, tuple(self._refused_at_boundary))
-        self.refused.extend(self._refused_at_boundary)
-        self._refused_at_boundary = []
-        return following
-
-    def _admit(self, wanted: Plan | None, plan: Plan, registry: Registry) -> Plan | None:
-        """Complete a plan; one that does not fit what is hosted by now is refused, not fatal."""
-        pinned = commit.with_pins(wanted, plan, registry)
-        if pinned is None:
-            return None
-        try:
-            return commit.complete_plan(pinned, plan, registry)
-        except InputError as error:
-            self._refused_at_boundary.append(str(error))
-            return None
+        if not may_move_state(taken.plan, decided):
+            return replace(next_state, plan_number=number + 1)
+        return replace(next_state, next_plan_number=number + 1, rollback_plan_number=number)

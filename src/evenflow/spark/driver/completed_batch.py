@@ -1,4 +1,4 @@
-"""A batch at its border, as a controller sees it."""
+"""A completed batch, as the balancer and a user's controller see it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import Report
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedBatch:
-    """A batch at its border, when all workers have reported.
+    """A batch that all workers have reported, before its commit.
 
-    at, seconds  when it ended (since the epoch), and how long after the one before
-    plan         held in it
-    next_plan    holds after it as things stand, arrivals placed: what a controller may change
-    registry     what is hosted after it
-    drain        the workers that are to be drained from now on
-    requested_plan  a plan that someone asked for; it goes before a controller's
+    at, seconds     when it ended (since the epoch), and how long after the previous one
+    plan            the plan in force during the batch
+    next_plan       the plan after it, arriving queries placed: what a controller may change
+    registry        what is hosted after it
+    drain           workers that should be drained
+    requested_plan  a plan that a caller requested, complete; it goes before a controller's
     """
 
     number: int
@@ -33,7 +33,4 @@ class CompletedBatch:
 
 
 Controller = Callable[[CompletedBatch], Plan | None]
-"""Called at every border; may return a plan to follow."""
-
-DecisionRecorder = Callable[[CompletedBatch, Plan | None, tuple[str, ...]], None]
-"""Told at every border which plan is followed from it on, if any, and why others are not."""
+"""Called after every batch; may return a plan to follow."""

@@ -1,17 +1,16 @@
-"""What a row costs: CPU seconds of a query explained by its rows, the same on all workers.
+"""The cost model: what a row of a query costs in CPU seconds, the same on all workers.
 
-One measurement on one worker is noisy: other processes disturb it, and a noisy worker must not be
-taken for a loaded one. So the seconds of a query are fitted over workers and the last batches as
+One measurement on one worker is noisy, because other processes disturb it, and a disturbed worker
+must not look loaded. So the seconds of a query are fitted over workers and recent batches as
 
-    seconds = fixed + per_row_in * rows in + per_row_made * rows made        (nothing negative)
+    seconds = fixed + per_row_in * rows in + per_row_produced * rows produced     (all >= 0)
 
-by least squares, and a worker's load is what its rows cost by that. The sums behind the fit fade
-by `DECAY_PER_BATCH` a batch. Where rows in, rows made and the constant do not vary enough to tell their costs
-apart, the plainest model decides: a row in and a row made cost the same, and nothing is fixed. It
-pulls every weight as weakly as `MEASUREMENT_VARIANCE` of one measurement would, which is the less the more there
-are; so no model is left for another, and loads do not jump. Where rows are so few that noise hides
-their cost, `MIN_ROW_COST_SHARE` of the seconds are theirs all the same: no row is free, and keys keep their
-order.
+by least squares, and the load of a worker is what its rows cost by that fit. The sums behind the
+fit decay by `DECAY_PER_BATCH`. A prior pulls every weight towards the simplest model, in which a
+row in and a row produced cost the same and nothing is fixed; it has the weight of one measurement
+with `MEASUREMENT_VARIANCE`. So the prior decides where the data cannot tell costs apart, and loads
+do not jump when the data can. If noise hides the cost of rows, `MIN_ROW_COST_SHARE` of the seconds
+still count as theirs, so that keys keep their order.
 """
 
 from dataclasses import dataclass, field
@@ -22,9 +21,7 @@ import numpy as np
 from evenflow.model.arrays import Bools, Floats, Indices
 
 DECAY_PER_BATCH = 0.9
-MEASUREMENT_VARIANCE = (
-    0.02  # relative variance of one measurement, against that of a weight not yet known: 1
-)
+MEASUREMENT_VARIANCE = 0.02  # of one measurement, relative to 1 for an unknown weight
 MIN_ROW_COST_SHARE = 0.01
 TINY = 1e-300
 _PRIOR_SHAPE = np.array([0.0, 1.0, 1.0])
@@ -32,7 +29,7 @@ _PRIOR_SHAPE = np.array([0.0, 1.0, 1.0])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostModel:
-    """The running sums of one fit for each query: X'X, X'y and how many batches they hold."""
+    """One running fit per query: X'X, X'y and the number of batches in them."""
 
     uids: tuple[str, ...] = ()
     xtx: Floats = field(default_factory=lambda: np.zeros((0, 3, 3)))
@@ -40,46 +37,44 @@ class CostModel:
     batches: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def for_queries(self, uids: tuple[str, ...]) -> "CostModel":
-        """Return the fits of other queries: those known go on, the others begin."""
+        """Return the model for these queries: known fits continue, new ones start empty."""
         if uids == self.uids:
             return self
         known = {uid: at for at, uid in enumerate(self.uids)}
         old = np.array([known.get(uid, -1) for uid in uids], dtype=np.int64)
-        squares, products = np.zeros((len(uids), 3, 3)), np.zeros((len(uids), 3))
+        xtx, xty = np.zeros((len(uids), 3, 3)), np.zeros((len(uids), 3))
         batches = np.zeros(len(uids), dtype=np.int64)
-        for new, before in (
-            (squares, self.xtx),
-            (products, self.xty),
-            (batches, self.batches),
-        ):
+        for new, before in ((xtx, self.xtx), (xty, self.xty), (batches, self.batches)):
             new[old >= 0] = before[old[old >= 0]]
-        return CostModel(uids, squares, products, batches)
+        return CostModel(uids, xtx, xty, batches)
 
-    def update(self, rows_in: Floats, made: Floats, seconds: Floats, stepped: Bools) -> "CostModel":
-        """Add a batch: arrays of (query, worker); only where a query was stepped counts."""
-        samples = np.stack([stepped, rows_in, made], axis=-1, dtype=np.float64)
+    def update(
+        self, rows_in: Floats, produced: Floats, seconds: Floats, stepped: Bools
+    ) -> "CostModel":
+        """Add a batch, given as arrays of (query, worker); only stepped cells count."""
+        samples = np.stack([stepped, rows_in, produced], axis=-1, dtype=np.float64)
         samples[~stepped] = 0.0
-        squares = np.einsum("qwi,qwj->qij", samples, samples)
-        products = np.einsum("qwi,qw->qi", samples, seconds)
+        xtx = np.einsum("qwi,qwj->qij", samples, samples)
+        xty = np.einsum("qwi,qw->qi", samples, seconds)
         seen = stepped.any(axis=1)
-        # The first batch of a query compiles and loads what the others find ready.
-        fade = np.where(self.batches == 1, 0.0, DECAY_PER_BATCH)
-        fade[~seen] = 1.0
+        # The first batch of a query also compiles and loads, so the second one replaces it.
+        decay = np.where(self.batches == 1, 0.0, DECAY_PER_BATCH)
+        decay[~seen] = 1.0
         return CostModel(
             self.uids,
-            self.xtx * fade[:, None, None] + squares,
-            self.xty * fade[:, None] + products,
+            self.xtx * decay[:, None, None] + xtx,
+            self.xty * decay[:, None] + xty,
             self.batches + seen,
         )
 
     def weights(self) -> Floats:
-        """Return (fixed, per row in, per row made) of each query, in seconds."""
+        """Return (fixed, per row in, per row produced) of each query, in seconds."""
         spread = np.maximum(self.xtx @ _PRIOR_SHAPE @ _PRIOR_SHAPE, TINY)
-        plain = (self.xty @ _PRIOR_SHAPE / spread)[:, None] * _PRIOR_SHAPE
+        prior = (self.xty @ _PRIOR_SHAPE / spread)[:, None] * _PRIOR_SHAPE
         samples = np.maximum(self.xtx[:, 0, 0], 1.0)
         once = MEASUREMENT_VARIANCE * np.einsum("qii->qi", self.xtx) / samples[:, None]
         result = nonnegative_least_squares(
-            self.xtx + once[:, :, None] * np.eye(3), self.xty + once * plain
+            self.xtx + once[:, :, None] * np.eye(3), self.xty + once * prior
         )
         seconds, rows = self.xty[:, 0], self.xtx[:, 0, 1]
         free = (result[:, 1] * rows < MIN_ROW_COST_SHARE * seconds) & (rows > 0)
@@ -89,10 +84,10 @@ class CostModel:
 
 
 def nonnegative_least_squares(squares: Floats, products: Floats) -> Floats:
-    """Solve many small non-negative least squares, given X'X and X'y of each.
+    """Solve many small non-negative least-squares problems, given X'X and X'y of each.
 
-    The best solution has some weights at zero and is the plain solution for the others. With at
-    most three weights all choices are tried.
+    The best solution has some weights at zero and solves the rest without the constraint; with at
+    most three weights, all choices of zeros are tried.
 
     >>> squares, products = np.array([[[2.0, 0.0], [0.0, 1.0]]]), np.array([[4.0, -1.0]])
     >>> nonnegative_least_squares(squares, products).round(6).tolist()
@@ -103,12 +98,11 @@ def nonnegative_least_squares(squares: Floats, products: Floats) -> Floats:
     scale = np.sqrt(np.einsum("qii->qi", squares))
     scale[scale == 0] = 1.0
     squares, products = squares / (scale[:, :, None] * scale[:, None, :]), products / scale
-    for taken in range(1, size + 1):
-        for chosen in combinations(range(size), taken):
-            some = list(chosen)
-            part = squares[:, some][:, :, some] + 1e-12 * np.eye(taken)
+    for count in range(1, size + 1):
+        for chosen in map(list, combinations(range(size), count)):
+            part = squares[:, chosen][:, :, chosen] + 1e-12 * np.eye(count)
             solved = np.zeros((number, size))
-            solved[:, some] = np.linalg.solve(part, products[:, some, None])[..., 0]
+            solved[:, chosen] = np.linalg.solve(part, products[:, chosen, None])[..., 0]
             error = np.einsum("qi,qij,qj->q", solved, squares, solved)
             error -= 2 * np.einsum("qi,qi->q", solved, products)
             better = (solved >= 0).all(axis=1) & (error < least)

@@ -1,4 +1,4 @@
-"""What Spark says of each batch: rows read from the sources, and how long it took."""
+"""Spark's progress of each batch: rows read from the sources, and duration."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ def streaming_query_name(store: FileStore) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One batch as Spark saw it."""
+    """One batch as Spark reports it."""
 
     batch: int
     rows: int
@@ -26,16 +26,16 @@ class BatchProgress:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Collects the progress of one checkpoint's batches in `batches`, by their number."""
+    """Collects Spark's progress of one checkpoint in `batches`, by batch number.
+
+    Driver process; Spark calls it in its listener thread.
+    """
 
     def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
         self.batches: dict[int, BatchProgress] = {}
         store = FileStore(checkpoint)
-        self._streams, self._name, self._root = (
-            spark.streams,
-            streaming_query_name(store),
-            store.local_root or store.uri,
-        )
+        self._streams, self._name = spark.streams, streaming_query_name(store)
+        self._root = store.local_root or store.uri
 
     def __enter__(self) -> "ProgressListener":
         self._streams.addListener(self)
@@ -54,7 +54,7 @@ class ProgressListener(StreamingQueryListener):
         """Ignore it."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Keep rows and time; the pulse that makes Spark run a batch is no source of rows."""
+        """Store rows and duration; the pulse folder that wakes Spark is not a source of rows."""
         progress = event.progress
         if progress.name != self._name:
             return  # another query of this session

@@ -1,24 +1,23 @@
-"""Hand committed results on to sinks, on a thread of its own, never in a batch's path.
+"""Sinks: deliver committed results to files and tables, on a separate thread.
 
-File formats are written with a column `batch`, one folder for each; delivering a batch again
-overwrites its folder, so files hold every result exactly once. Other formats are appended to, once
-for each batch unless a crash falls between their write and our note of it: at least once.
+File formats get a column `batch` and one folder per batch; delivering a batch again overwrites its
+folder, so files hold every result exactly once. Other formats are appended to: at least once, since
+a crash between the write and the note of it delivers a batch again.
 """
 
 import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from evenflow.spark.from_spec import spark_options
 from evenflow.spec import CheckedSpec, files
+from evenflow.spec.files import spark_options
 from evenflow.spec.models import SinkSpec
+from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from evenflow.spark.run import Run
 
 BATCH_COLUMN = "batch"
 _POLL_SECONDS = 2.0
@@ -27,7 +26,7 @@ _CONSOLE_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class SinkTarget:
-    """One query's results on their way to one sink."""
+    """One query and the sink that gets its results."""
 
     sink: str
     query: str
@@ -35,26 +34,44 @@ class SinkTarget:
     path: str | None
 
 
+class ResultReader(Protocol):
+    """The part of a run that sinks need."""
+
+    @property
+    def checkpoint(self) -> FileStore:
+        """The files of the flow."""
+
+    @property
+    def committed(self) -> int:
+        """The number of the next batch."""
+
+    def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
+        """Return the committed results of a query."""
+
+
 @dataclass
 class SinkDelivery:
-    """Follows a run; `errors` holds the last failure of each sink that has not caught up."""
+    """Delivers committed results to sinks.
 
-    run: "Run"
+    Driver process, on its own thread while the run lasts. `errors` holds the last failure of each
+    sink that has not caught up.
+    """
+
+    run: ResultReader
     targets: tuple[SinkTarget, ...]
     console: TextIO = field(default_factory=lambda: sys.stdout)
     errors: dict[str, str] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
     _stop_requested: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self) -> "SinkDelivery":
-        """Begin to follow."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._poll, name="evenflow-sinks", daemon=True)
         self._thread.start()
         return self
 
     def finish(self) -> None:
-        """Deliver what is committed by now, then end; what failed stays in `errors`."""
+        """Deliver what is committed by now, then stop; failures stay in `errors`."""
         self._stop_requested.set()
         if self._thread is not None:
             self._thread.join()
@@ -67,20 +84,20 @@ class SinkDelivery:
                 self._deliver_or_record_error(target)
             if last:
                 return
-            # Slow sinks must not keep the cores from the stream.
+            # Slow sinks must not take the cores from the stream.
             self._stop_requested.wait(time.monotonic() - started)
 
     def _deliver_or_record_error(self, target: SinkTarget) -> None:
         try:
             self.deliver(target)
             self.errors.pop(target.sink, None)
-        except Exception as error:  # formats throw what they like; the results stay where they are
+        except Exception as error:  # formats raise anything; results stay committed
             self.errors[target.sink] = f"{target.query}: {error_summary(error)}"
 
     def deliver(self, target: SinkTarget) -> None:
-        """Hand on what is committed since the last time, and note how far that is."""
+        """Deliver what was committed since the last time, and note how far."""
         store, note = self.run.checkpoint, f"sinks/{target.sink}/{target.query}"
-        first = int(store.read_record(note)["next"]) if store.exists(note) else 0
+        first = int(store.read_record(note, dict[str, int])["next"]) if store.exists(note) else 0
         until = self.run.committed
         if first >= until:
             return
@@ -112,24 +129,24 @@ class SinkDelivery:
             self._select_columns(frame.drop(BATCH_COLUMN), target).limit(limit).collect()
         )
         for row in rows:
-            said = ", ".join(f"{name}={value}" for name, value in row.asDict().items())
-            print(f"{target.query}: {said}", file=self.console, flush=True)
+            values = ", ".join(f"{name}={value}" for name, value in row.asDict().items())
+            print(f"{target.query}: {values}", file=self.console, flush=True)
 
 
 def sink_targets(checked: CheckedSpec) -> tuple[SinkTarget, ...]:
-    """Return who goes where, as the specification says."""
-    found: list[SinkTarget] = []
+    """Return the targets that a spec declares."""
+    targets: list[SinkTarget] = []
     for name, sink in checked.spec.sinks.items():
         for query in checked.order if sink.queries == "*" else sink.queries:
             path = None
             if sink.path is not None:
                 path = checked.resolve(sink.path.replace("{query}", query))
-            found.append(SinkTarget(name, query, sink, path))
-    return tuple(found)
+            targets.append(SinkTarget(name, query, sink, path))
+    return tuple(targets)
 
 
 def error_summary(error: Exception) -> str:
-    """Say what went wrong in one line; of an error of the JVM, the JVM's own."""
+    """Return an error in one line; the JVM's own text for errors of the JVM."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.toString())
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__

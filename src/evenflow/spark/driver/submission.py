@@ -1,4 +1,4 @@
-"""A query on its way into the registry: checked, compiled, placed."""
+"""Submissions: queries as users declare them, checked and compiled into the registry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from evenflow.durations import check_name
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.spark.driver import commit
-from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec, join_names
-from evenflow.spark.worker.sql_runtime import CompiledQuery, compile_definition, sql_catalog
+from evenflow.names import check_name, join_names
+from evenflow.spark.driver.plan_changes import plan_with_query
+from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
+from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec
 
 ColumnNames = str | list[str] | tuple[str, ...]
 KeyArgument = ColumnNames | Mapping[str, ColumnNames]
@@ -19,9 +19,9 @@ KeyArgument = ColumnNames | Mapping[str, ColumnNames]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A query as a user asks for it; called with a registry and a plan it returns the next ones.
+    """A query as the user declares it; `apply` adds it to a registry and a plan.
 
-    `form` is query, template or operator; `text` is SQL or where the operator's class is.
+    `form` is query, template or operator; `text` is SQL or the import path of the operator's class.
     """
 
     form: str
@@ -32,14 +32,14 @@ class Submission:
     worker: int | None = None
     streams: tuple[str, ...] = ()
 
-    def __call__(self, registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
+    def apply(self, registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
         """Add the query, or refuse it."""
         check_name_free(self.name, self.form, registry)
         if self.worker is not None and self.key is not None:
-            raise InputError(f"{self.name!r} is keyed and runs on all workers; leave worker out")
+            raise InputError(f"{self.name!r} is keyed and runs on all workers; remove `worker`")
         if self.worker is not None and not 0 <= self.worker < plan.workers:
             raise InputError(
-                f"{self.name!r} is to run on worker {self.worker}; there are 0..{plan.workers - 1}"
+                f"{self.name!r} has worker={self.worker}; workers are 0..{plan.workers - 1}"
             )
         catalog = sql_catalog(registry)
         program = compile_definition(
@@ -47,10 +47,10 @@ class Submission:
         )
         query = self._hosted_query(program, registry)
         stream = self._published_stream(program) if self.publish else None
-        return registry.with_query(query, stream), commit.plan_with_query(plan, query, self.worker)
+        return registry.with_query(query, stream), plan_with_query(plan, query, self.worker)
 
     def is_same_definition(self, query: Hosted) -> bool:
-        """Tell whether a hosted query was asked for with the same words."""
+        """Tell whether a hosted query has this definition."""
         mine = (self.form, self.text, self.key, self.publish, self.streams or query.streams)
         return mine == (query.form, query.text, query.key, query.publish, query.streams)
 
@@ -83,7 +83,7 @@ class Submission:
 
 
 def key_spec(key: KeyArgument | None) -> KeySpec | None:
-    """Return a key as tuples of columns: one for all streams, or one for each by name."""
+    """Return a key argument as tuples of columns, for all streams or per stream."""
     if key is None:
         return None
     if isinstance(key, Mapping):
@@ -99,15 +99,15 @@ def _column_tuple(names: ColumnNames) -> tuple[str, ...]:
 
 
 def check_name_free(name: str, what: str, registry: Registry) -> None:
-    """Refuse a name that cannot be used or is taken."""
+    """Refuse a name that is not valid or already used."""
     check_name(name, what)
     taken = {known.lower() for known in (*registry.streams, *registry.tables, *registry.queries)}
     if name.lower() in taken:
-        raise InputError(f"{name!r} is taken; there are {join_names(taken)}")
+        raise InputError(f"{name!r} is already used; names in use: {join_names(taken)}")
 
 
 def subscription_rows(query: Hosted, rows: Any) -> pa.Table:
-    """Bring a mapping, a list of mappings, an Arrow table or a DataFrame to a template's rows.
+    """Convert a mapping, a list of mappings, an Arrow table or a DataFrame to subscription rows.
 
     Each row has the column `subscription` and one for each parameter.
     """
@@ -138,7 +138,7 @@ def subscription_rows(query: Hosted, rows: Any) -> pa.Table:
 
 def _parameter_schema(query: Hosted) -> pa.Schema:
     if query.parameters is None:
-        raise InputError(f"{query.name!r} is no template, so it has no subscriptions")
+        raise InputError(f"{query.name!r} is not a template, so it has no subscriptions")
     return query.parameters
 
 
@@ -147,7 +147,8 @@ def _table_from_list(rows: list[Any], schema: pa.Schema) -> pa.Table:
         missing = [name for name in schema.names if name not in row]
         if missing:
             raise InputError(
-                f"the subscription {dict(row)} lacks {join_names(missing)}; give {join_names(schema.names)}"
+                f"the subscription {dict(row)} lacks {join_names(missing)}; "
+                f"give {join_names(schema.names)}"
             )
     try:
         return pa.Table.from_pylist(rows, schema=schema)

@@ -1,29 +1,29 @@
-"""The ledger: what holds in batch b, written before b starts, so that a replay repeats itself.
+"""The ledger: one entry per batch, written before the batch starts, so that a replay is identical.
 
-Entry b names the registry and the plan of batch b, the plan that follows if state is to be
-released at its end, the watermarks, the state every worker begins with and the hand-offs it
-takes in. Writing entry b + 1 is the commit of batch b: one atomic rename.
+Entry b holds the inputs of batch b: which registry and plan are in force, the plan to prepare for,
+watermarks, each worker's state files, and the hand-offs it takes in. Writing entry b + 1 commits
+batch b: one atomic rename.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable
-from evenflow.spark.protocol.registry import Hosted, Registry, query_from_record, query_record
+from evenflow.model import Plan
+from evenflow.model.time import NO_WATERMARK_US
+from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.storage.bundle import PartRef
 from evenflow.storage.file_store import FileStore
 
-LEDGER_FORMAT = 1
 RETAINED_ENTRIES = 3
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class HandOff:
-    """State that a worker takes in before its rows."""
+    """State of a query that `worker` takes in before its rows."""
 
     uid: str
     worker: int
@@ -32,7 +32,7 @@ class HandOff:
 
 @dataclass(frozen=True, slots=True)
 class DerivedRows:
-    """Rows that a query published in the batch before, for one worker."""
+    """Rows that a query published in the previous batch, for one worker."""
 
     uid: str
     worker: int
@@ -41,30 +41,31 @@ class DerivedRows:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionChange:
-    """Subscriptions of a template that begin with a batch, or end (then only names count)."""
+    """Subscriptions of a template to add; to remove if not `subscribe` (only names count then)."""
 
     uid: str
     rows: PartRef
     subscribe: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What holds in one batch.
+    """The inputs of one batch.
 
-    watermarks   stream -> microseconds; a stream that has shown no row yet is missing
-    rollback_plan_number  the plan before the last one that moved something
-    previous_watermarks  those of the batch before
-    state_refs   worker -> the file that holds its state; a worker without state is missing
-    due_us       worker -> query uid -> event time at which it has something to say
-    incoming     hand-offs of the batch before
-    derived_rows  derived rows of the batch before
-    subscription_changes  subscriptions that begin or end, in order
-    quarantined  query uid -> why it no longer runs
-    live_files   worker -> the files its state is made of
-    commands_applied  how many asks the borders up to here have taken in
-    late         query uid -> rows so far that came behind the watermark
-    poison       stream -> rows so far that were set aside for their event time
+    next_plan_number      plan to prepare for: state is released at the end of this batch
+    rollback_plan_number  plan before the last one that moved state
+    watermarks            stream -> microseconds; a stream without rows so far is missing
+    previous_watermarks   those of the batch before
+    state_refs            worker -> index of its state; a worker without state is missing
+    live_files            worker -> files its state consists of
+    due_us                worker -> query uid -> event time at which it emits without new rows
+    incoming              hand-offs of the previous batch
+    derived_rows          rows published in the previous batch
+    subscription_changes  in the order they were requested
+    quarantined           query uid -> why it no longer runs
+    commands_applied      how many commands the commits so far have applied
+    late                  query uid -> rows dropped so far because they were behind the watermark
+    poison                stream -> rows set aside so far because of their event time
     """
 
     batch: int
@@ -75,19 +76,33 @@ class Entry:
     watermarks: Mapping[str, int] = field(default_factory=dict)
     previous_watermarks: Mapping[str, int] = field(default_factory=dict)
     state_refs: Mapping[int, PartRef] = field(default_factory=dict)
+    live_files: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     due_us: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     incoming: tuple[HandOff, ...] = ()
     derived_rows: tuple[DerivedRows, ...] = ()
     subscription_changes: tuple[SubscriptionChange, ...] = ()
     quarantined: Mapping[str, str] = field(default_factory=dict)
-    live_files: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     commands_applied: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def latest_plan_number(self) -> int:
+        """The plan to prepare for, else the one in force."""
+        return self.plan_number if self.next_plan_number is None else self.next_plan_number
+
+
+def query_watermark_us(query: Hosted, watermarks: Mapping[str, int]) -> int:
+    """Return a query's watermark: the lowest of its streams."""
+    return min(watermarks.get(stream, NO_WATERMARK_US) for stream in query.streams)
+
 
 class Ledger:
-    """Entries, plans and registries as files; what was read last is kept: it never changes."""
+    """Entries, plans, registries and cancelled queries as files.
+
+    The driver writes them; router and worker tasks read them. Plans and registries never change
+    once written, so each process caches the latest ones.
+    """
 
     def __init__(self, store: FileStore) -> None:
         self.store = store
@@ -98,139 +113,85 @@ class Ledger:
         """Return the batches that have an entry, ascending."""
         return [int(name) for name in self.store.list_names("ledger")]
 
+    def has_entry(self, batch: int) -> bool:
+        """Tell whether the batch before this one is committed."""
+        return self.store.exists(_entry_file(batch))
+
     def entry(self, batch: int) -> Entry:
-        """Read what holds in a batch."""
-        name = _entry_file(batch)
-        if not self.store.exists(name):
+        """Read the entry of a batch."""
+        if not self.has_entry(batch):
             raise InputError(
-                f"the ledger has no entry for batch {batch}: the Spark checkpoint and the ledger "
-                "beside it are not of one run; restore both from the same copy"
+                f"the ledger has no entry for batch {batch}: Spark's checkpoint and the ledger "
+                "next to it are not from the same run; restore both from the same copy"
             )
-        record = self.store.read_record(name)
-        if record["format"] != LEDGER_FORMAT:
-            raise InputError(
-                f"ledger format {record['format']} is not {LEDGER_FORMAT}; "
-                "use the release of Evenflow that wrote the checkpoint"
-            )
-        return _entry_from_record(record["entry"])
+        return self.store.read_record(_entry_file(batch), Entry)
 
     def write(self, entry: Entry) -> None:
-        """Write an entry: from now on the batch before it is committed."""
-        self.store.write_record(
-            _entry_file(entry.batch), {"format": LEDGER_FORMAT, "entry": asdict(entry)}
-        )
+        """Write an entry, which commits the batch before it."""
+        self.store.write_record(_entry_file(entry.batch), entry)
 
     def plan(self, number: int) -> Plan:
         """Read a plan."""
         if number not in self._plans:
-            record = self.store.read_record(f"plans/{number:012d}")
-            _cache(self._plans, number, _plan_from_record(record))
+            _cache(self._plans, number, self.store.read_record(f"plans/{number:012d}", Plan))
         return self._plans[number]
 
     def write_plan(self, number: int, plan: Plan) -> None:
-        """Write a plan under a number not used before."""
-        self.store.write_record(f"plans/{number:012d}", plan_record(plan))
-        # As it will be read, since planners break ties by the order of names.
+        """Write a plan under an unused number."""
+        # Sorted, as it will be read: planners break ties by the order of names.
         placement, tables = dict(sorted(plan.placement.items())), dict(sorted(plan.tables.items()))
-        _cache(self._plans, number, replace(plan, placement=placement, tables=tables))
+        plan = replace(plan, placement=placement, tables=tables)
+        self.store.write_record(f"plans/{number:012d}", plan)
+        _cache(self._plans, number, plan)
 
     def registry(self, version: int) -> Registry:
         """Read a registry."""
         if version not in self._registries:
-            record = self.store.read_record(f"registries/{version:012d}")
-            _cache(self._registries, version, Registry.from_record(record))
+            registry = self.store.read_record(f"registries/{version:012d}", Registry)
+            _cache(self._registries, version, registry)
         return self._registries[version]
 
     def write_registry(self, registry: Registry) -> None:
         """Write a registry under its version."""
-        self.store.write_record(f"registries/{registry.version:012d}", registry.to_record())
+        self.store.write_record(f"registries/{registry.version:012d}", registry)
         _cache(self._registries, registry.version, registry)
 
     def cancelled_query(self, name: str) -> Hosted:
-        """Read a query that was cancelled: its results stay readable."""
-        return query_from_record(self.store.read_record(f"past/{name}"))
+        """Read a cancelled query, whose results stay readable."""
+        return self.store.read_record(f"cancelled/{name}", Hosted)
 
     def cancelled_names(self) -> list[str]:
-        """Name the queries that were cancelled."""
-        return self.store.list_names("past")
+        """List the names of cancelled queries."""
+        return self.store.list_names("cancelled")
 
     def write_cancelled(self, query: Hosted) -> None:
-        """Write down a query that is cancelled."""
-        self.store.write_record(f"past/{query.name}", query_record(query))
+        """Record a cancelled query."""
+        self.store.write_record(f"cancelled/{query.name}", query)
 
     def delete_old_entries(self, head: Entry) -> None:
-        """Delete entries that no replay needs, and the plans and registries only they named."""
-        kept = [batch for batch in self.batches() if batch > head.batch - RETAINED_ENTRIES]
-        old = [
-            _entry_file(batch) for batch in self.batches() if batch <= head.batch - RETAINED_ENTRIES
+        """Delete entries that no replay needs, and plans and registries only they refer to."""
+        first_kept = head.batch - RETAINED_ENTRIES + 1
+        batches = self.batches()
+        old = [_entry_file(batch) for batch in batches if batch < first_kept]
+        first = self.entry(next(batch for batch in batches if batch >= first_kept))
+        old += [
+            f"plans/{name}"
+            for name in self.store.list_names("plans")
+            if int(name) < first.plan_number and int(name) != first.rollback_plan_number
         ]
-        first = self.entry(kept[0])
-        for folder, oldest in (
-            ("plans", first.plan_number),
-            ("registries", first.registry_version),
-        ):
-            names = [name for name in self.store.list_names(folder) if int(name) < oldest]
-            keep = first.rollback_plan_number if folder == "plans" else None
-            old += [f"{folder}/{name}" for name in names if int(name) != keep]
+        old += [
+            f"registries/{name}"
+            for name in self.store.list_names("registries")
+            if int(name) < first.registry_version
+        ]
         self.store.delete(old)
 
 
-def plan_record(plan: Plan) -> dict[str, Any]:
-    """Return a plan as a JSON value."""
-    tables = {
-        query: [[int(h) for h in table.hashes], [int(o) for o in table.owners]]
-        for query, table in plan.tables.items()
-    }
-    return {
-        "workers": plan.workers,
-        "placement": dict(plan.placement),
-        "tables": tables,
-        "drained": sorted(plan.drained),
-    }
-
-
-def _plan_from_record(record: Any) -> Plan:
-    tables = {
-        query: RoutingTable.from_entries(np.array(hashes, dtype=np.uint64), owners)
-        for query, (hashes, owners) in record["tables"].items()
-    }
-    return Plan(record["workers"], record["placement"], tables, frozenset(record["drained"]))
-
-
-def _entry_from_record(record: Any) -> Entry:
-    return Entry(
-        batch=record["batch"],
-        registry_version=record["registry"],
-        plan_number=record["plan"],
-        next_plan_number=record["next_plan"],
-        rollback_plan_number=record["rollback"],
-        watermarks=record["watermarks"],
-        previous_watermarks=record["settled"],
-        state_refs={int(slot): PartRef(*state) for slot, state in record["states"].items()},
-        due_us={int(slot): due for slot, due in record["due"].items()},
-        incoming=tuple(
-            HandOff(i["uid"], i["slot"], PartRef(*i["state"])) for i in record["intake"]
-        ),
-        derived_rows=tuple(
-            DerivedRows(i["uid"], i["slot"], PartRef(*i["rows"])) for i in record["inbox"]
-        ),
-        subscription_changes=tuple(
-            SubscriptionChange(i["uid"], PartRef(*i["rows"]), i["begin"])
-            for i in record["subscribing"]
-        ),
-        quarantined=record["quarantined"],
-        live_files={int(slot): tuple(files) for slot, files in record["live"].items()},
-        commands_applied=record["asked"],
-        late=record["late"],
-        poison=record["poison"],
-    )
-
-
-def _cache(known: dict[int, Any], number: int, value: Any) -> None:
-    """Keep what was read or written last; batches need little more than the newest."""
-    known[number] = value
-    while len(known) > 2 * RETAINED_ENTRIES:
-        known.pop(next(iter(known)))
+def _cache(cache: dict[int, Value], number: int, value: Value) -> None:
+    """Cache the latest values; batches rarely need older ones."""
+    cache[number] = value
+    while len(cache) > 2 * RETAINED_ENTRIES:
+        cache.pop(next(iter(cache)))
 
 
 def _entry_file(batch: int) -> str:

@@ -1,19 +1,17 @@
-"""How a run is measured."""
+"""Options of measuring a run."""
 
-import time
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
-from evenflow.spark.protocol.report import Report
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
     """Settings of a run that change no result.
 
-    per_key        whether keyed queries are measured key by key
-    emulated_seconds_per_row  for experiments only: seconds that each row takes a query beyond its real work;
-                   workers sleep them and count them as work
+    per_key                   measure keyed queries key by key
+    emulated_seconds_per_row  for experiments only: extra seconds per row and query; workers sleep
+                              them and count them as work
     """
 
     per_key: bool = True
@@ -22,16 +20,6 @@ class MeasureOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.emulated_seconds_per_row < 1:
             raise InputError(
-                f"emulated_cost is in seconds a row, from 0 to below 1, got {self.emulated_seconds_per_row}"
+                "emulated_cost is in seconds per row, from 0 to below 1, got "
+                f"{self.emulated_seconds_per_row}"
             )
-
-
-def emulate_cost(report: Report, cost: float) -> None:
-    """Sleep as if rows cost more; once for all queries, as a sleep is never quite what is asked."""
-    if not cost:
-        return
-    rows = sum(stats.rows_in for stats in report.query_stats.values())
-    for stats in report.query_stats.values():
-        stats.cpu_seconds += cost * stats.rows_in
-    report.cpu_seconds += cost * rows
-    time.sleep(cost * rows)

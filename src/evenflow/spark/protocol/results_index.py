@@ -1,8 +1,8 @@
-"""Where committed results stand: one small index a batch, merged block by block as it grows.
+"""The index of committed results: one small file per batch, merged into blocks over time.
 
-The index of a batch is written before the batch is committed, so only those below the ledger's
-head count. Blocks are aligned and wholly committed; a merged file takes the place of its parts, and
-where a crash left both, the longer one counts.
+The index of a batch is written before the batch is committed, so only batches before the head of
+the ledger count. Only fully committed, aligned blocks are merged. A merged file replaces its parts;
+if a crash left both, the longer one counts.
 """
 
 from collections.abc import Iterable
@@ -14,9 +14,8 @@ from evenflow.storage.file_store import FileStore
 INDEX_FOLDER = "results/index"
 MERGE_BLOCKS = (64, 64 * 64)
 
-IndexRecord = dict[
-    str, dict[str, list[Any]]
-]  # results or poison -> name -> file, offset, length, rows
+# results or poison -> query uid or stream -> [file, offset, length, rows]
+IndexRecord = dict[str, dict[str, list[Any]]]
 
 
 def batch_of_file(file: str) -> int:
@@ -36,13 +35,13 @@ class IndexSpan(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Its name."""
+        """The name of the file."""
         only = f"{INDEX_FOLDER}/{self.first:012d}"
         return only if self.first == self.last else f"{only}-{self.last:012d}"
 
 
 class ResultsIndex:
-    """The index of results and of poison rows."""
+    """Finds the parts of files that hold results and poison rows."""
 
     def __init__(self, store: FileStore) -> None:
         self.store = store
@@ -60,9 +59,9 @@ class ResultsIndex:
     def part_locations(
         self, head: int, kind: str, name: str, first: int = 0
     ) -> list[tuple[str, int, int]]:
-        """Return where the results of a query stand (or the poison rows of a stream).
+        """Return (file, offset, length) of a query's results from batch `first` on.
 
-        Those of the batches from `first` on.
+        With kind `poison`, those of a stream's poison rows.
         """
         return [
             (file, offset, length)
@@ -72,12 +71,12 @@ class ResultsIndex:
         ]
 
     def referenced_files(self, first: int, end: int) -> set[str]:
-        """Return the files that the batches from first to before end name."""
+        """Return the files with results of the batches from `first` to before `end`."""
         indexes = [kind for index in self._read_indexes(first, end) for kind in index.values()]
         return {ref[0] for kind in indexes for refs in kind.values() for ref in refs}
 
     def merge(self, head: int) -> None:
-        """Merge the indexes of every block that is wholly committed."""
+        """Merge the indexes of every fully committed block."""
         for size in MERGE_BLOCKS:
             blocks: dict[int, list[IndexSpan]] = {}
             for span in self.spans():
@@ -88,7 +87,7 @@ class ResultsIndex:
                     self._merge_block(IndexSpan(at * size, (at + 1) * size - 1), spans)
 
     def spans(self) -> list[IndexSpan]:
-        """Return the index files in order, without those that a longer one replaces."""
+        """Return the index files in order, without those that a longer one covers."""
         kept: list[IndexSpan] = []
         for span in sorted(self._all_spans(), key=lambda s: (s.first, -s.last)):
             if not kept or span.last > kept[-1].last:
@@ -98,7 +97,7 @@ class ResultsIndex:
     def _merge_block(self, block: IndexSpan, spans: list[IndexSpan]) -> None:
         merged = _empty_index()
         for span in spans:
-            for kind, names in self.store.read_record(span.file).items():
+            for kind, names in self.store.read_record(span.file, IndexRecord).items():
                 for name, parts in names.items():
                     merged[kind].setdefault(name, []).extend(parts)
         self.store.write_record(block.file, merged)
@@ -117,8 +116,8 @@ class ResultsIndex:
     def _read_indexes(self, first: int, end: int) -> list[IndexRecord]:
         spans = [s for s in self.spans() if s.last >= first and s.first < end]
         try:
-            return [self.store.read_record(span.file) for span in spans]
-        except FileNotFoundError:  # merged meanwhile
+            return [self.store.read_record(span.file, IndexRecord) for span in spans]
+        except FileNotFoundError:  # merged in the meantime
             return self._read_indexes(first, end)
 
 

@@ -1,4 +1,4 @@
-"""Reading ahead: the next rows are on their way while the last ones are worked on."""
+"""Prefetch: a thread reads the next rows while the last ones are processed."""
 
 import threading
 from collections.abc import Iterator
@@ -10,37 +10,37 @@ T = TypeVar("T")
 
 
 def prefetch(items: Iterator[T], most: int = 16) -> Iterator[T]:
-    """Give the items as they are, read by a thread that is at most so many of them ahead.
+    """Yield the items, read by a thread that is at most `most` items ahead.
 
-    Else what Spark sends waits in a small buffer, and Spark's thread waits with it.
+    Without it Spark's thread waits as soon as its small socket buffer is full.
 
     >>> list(prefetch(iter(range(5)), most=2))
     [0, 1, 2, 3, 4]
     """
-    waiting: Queue[tuple[T, ...] | BaseException] = Queue(most)
-    left = threading.Event()
+    queue: Queue[tuple[T, ...] | BaseException] = Queue(most)
+    closed = threading.Event()
 
-    def put(what: tuple[T, ...] | BaseException) -> None:
-        while not left.is_set():
+    def put(entry: tuple[T, ...] | BaseException) -> None:
+        while not closed.is_set():
             with suppress(Full):
-                waiting.put(what, timeout=0.5)
+                queue.put(entry, timeout=0.5)
                 return
 
     def read() -> None:
         try:
             for item in items:
                 put((item,))
-                if left.is_set():
+                if closed.is_set():
                     return
             put(())  # the end
-        except BaseException as error:  # raised where the items are used
+        except BaseException as error:  # raised again by the consumer
             put(error)
 
-    threading.Thread(target=read, name="evenflow-ahead", daemon=True).start()
+    threading.Thread(target=read, name="evenflow-prefetch", daemon=True).start()
     try:
-        while found := waiting.get():
-            if isinstance(found, BaseException):
-                raise found
-            yield found[0]
+        while entry := queue.get():
+            if isinstance(entry, BaseException):
+                raise entry
+            yield entry[0]
     finally:
-        left.set()
+        closed.set()

@@ -1,4 +1,7 @@
-"""What Spark runs in its Python processes: thin callables around router and worker."""
+"""The functions that Spark runs in its Python processes: thin callables around router and worker.
+
+The driver creates and ships the callables; `__call__` runs in a Spark task.
+"""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -8,76 +11,77 @@ from itertools import count
 import pyarrow as pa
 from pyspark import TaskContext
 
+from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.results_index import batch_of_file
-from evenflow.spark.worker.inbox import Envelope
 from evenflow.spark.worker.prefetch import prefetch
 from evenflow.spark.worker.router import route_source
-from evenflow.spark.worker.worker_batch import TaskRuntime, WorkerProcess
+from evenflow.spark.worker.worker_process import WorkerProcess
+from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.bundle import PartRef, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
-REPORT_COLUMNS = "report string, keys binary"
-COLLECT_EVERY_TASKS = 500  # tasks of a process
+PART_REF_COLUMNS = "file string, offset long, length long"
+COLLECT_EVERY_TASKS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointId:
-    """A checkpoint: where it is, and which of those that may have been there."""
+    """A checkpoint: its URI, and an id that changes if another one is created there."""
 
     uri: str
     identity: str
 
 
+@dataclass(frozen=True, slots=True)
 class RouterTask:
-    """mapInArrow over a source's rows."""
+    """For mapInArrow over a source's rows: returns envelopes."""
 
-    def __init__(self, home: CheckpointId, stream: str) -> None:
-        self.checkpoint_id, self.stream = home, stream
+    checkpoint_id: CheckpointId
+    stream: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route one partition."""
         freeze_heap()
-        return route_source(
-            cached_ledger(self.checkpoint_id), self.stream, prefetch(batches), batch_id()
-        )
+        ledger = cached_ledger(self.checkpoint_id)
+        return route_source(ledger, self.stream, prefetch(batches), batch_id())
 
 
+@dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """mapInArrow over the envelopes of one worker: partition d is worker d."""
+    """For mapInArrow over envelopes: partition d is worker d and returns one report."""
 
-    def __init__(
-        self, home: CheckpointId, runtime: Callable[[], TaskRuntime], measuring: MeasureOptions
-    ) -> None:
-        self.checkpoint_id, self.runtime, self.measure_options = home, runtime, measuring
+    checkpoint_id: CheckpointId
+    runtime: Callable[[], TaskRuntime]
+    measure_options: MeasureOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker's batch and return its report."""
         freeze_heap()
-        slot, attempt = task_context().partitionId(), task_context().attemptNumber()
+        worker, attempt = task_context().partitionId(), task_context().attemptNumber()
         process = cached_process(self.checkpoint_id, self.runtime)
-        envelopes = _read_envelopes(batches, slot)
-        report = process.run_batch(slot, batch_id(), envelopes, attempt, self.measure_options)
+        envelopes = _read_envelopes(batches, worker)
+        report = process.run_batch(worker, batch_id(), envelopes, attempt, self.measure_options)
         columns = [pa.array([part]) for part in report.encode()]
         yield pa.RecordBatch.from_arrays(columns, names=["report", "keys"])
 
 
-PART_REF_COLUMNS = "file string, offset long, length long"
-
-
+@dataclass(frozen=True, slots=True)
 class ReadPartsTask:
-    """mapInArrow over places of results; `batch_column` names a column for the batch they are of."""
+    """For mapInArrow over PART_REF_COLUMNS: returns the rows of the parts.
 
-    def __init__(self, root: str, batch: str | None = None) -> None:
-        self.uri, self.batch_column = root, batch
+    `batch_column` names a column to add, with the batch that wrote the rows.
+    """
+
+    uri: str
+    batch_column: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the rows that stand there."""
+        """Read the parts of one partition."""
         store = FileStore(self.uri)
-        for places in batches:
-            for place in places.to_pylist():
-                ref = PartRef(place["file"], place["offset"], place["length"])
+        for batch in batches:
+            for ref in (PartRef(**columns) for columns in batch.to_pylist()):
                 rows = unpack(read_part(store, ref))
                 if self.batch_column is not None:
                     number = pa.repeat(pa.scalar(batch_of_file(ref.file), pa.int64()), len(rows))
@@ -89,33 +93,33 @@ _ledgers: dict[CheckpointId, Ledger] = {}
 _processes: dict[CheckpointId, WorkerProcess] = {}
 
 
-def cached_ledger(home: CheckpointId) -> Ledger:
-    """Return this process's view of a ledger, with the plans it has read."""
-    if home not in _ledgers:
-        for known in (_ledgers, _processes):
-            for old in [other for other in known if other.uri == home.uri]:
-                del known[old]
-        _ledgers[home] = Ledger(FileStore(home.uri))
-    return _ledgers[home]
+def cached_ledger(checkpoint: CheckpointId) -> Ledger:
+    """Return this process's ledger of a checkpoint, with the plans it has read."""
+    if checkpoint not in _ledgers:
+        for cache in (_ledgers, _processes):
+            for replaced in [other for other in cache if other.uri == checkpoint.uri]:
+                del cache[replaced]
+        _ledgers[checkpoint] = Ledger(FileStore(checkpoint.uri))
+    return _ledgers[checkpoint]
 
 
-def cached_process(home: CheckpointId, runtime: Callable[[], TaskRuntime]) -> WorkerProcess:
-    """Return what this Python process keeps for a checkpoint."""
-    ledger = cached_ledger(home)
-    if home not in _processes:
-        _processes[home] = WorkerProcess(ledger, runtime())
-    return _processes[home]
+def cached_process(checkpoint: CheckpointId, runtime: Callable[[], TaskRuntime]) -> WorkerProcess:
+    """Return the worker states that this Python process caches for a checkpoint."""
+    ledger = cached_ledger(checkpoint)
+    if checkpoint not in _processes:
+        _processes[checkpoint] = WorkerProcess(ledger, runtime())
+    return _processes[checkpoint]
 
 
 _task_numbers = count(1)
 
 
 def freeze_heap() -> None:
-    """Let the collector skip what is there, as a task begins.
+    """Exclude all present objects from garbage collection, at the start of a task.
 
-    Spark runs it in our time after every task, so what is there has just survived it; it would
-    look through all that thousands of queries hold again and again, also in the midst of a query
-    whose load is measured. Now and then it does, for what has become garbage since.
+    Spark collects after every task, so these objects have just survived. Otherwise the collector
+    would visit the state of thousands of queries again and again, also while the load of a query
+    is measured. Every COLLECT_EVERY_TASKS tasks it does, to free what became garbage meanwhile.
     """
     if next(_task_numbers) % COLLECT_EVERY_TASKS == 0:
         gc.unfreeze()
@@ -123,20 +127,20 @@ def freeze_heap() -> None:
     gc.freeze()
 
 
-def _read_envelopes(batches: Iterator[pa.RecordBatch], slot: int) -> Iterator[Envelope]:
+def _read_envelopes(batches: Iterator[pa.RecordBatch], worker: int) -> Iterator[Envelope]:
     for batch in batches:
-        for at, kind, name, blob in zip(*(column.to_pylist() for column in batch), strict=True):
-            if at != slot:
-                raise RuntimeError(f"a blob for worker {at} came to worker {slot}")
+        for target, kind, name, blob in zip(*(c.to_pylist() for c in batch), strict=True):
+            if target != worker:
+                raise RuntimeError(f"worker {worker} received an envelope for worker {target}")
             yield Envelope(kind, name, blob)
 
 
 def task_context() -> TaskContext:
-    """Return Spark's view of the running task."""
-    found = TaskContext.get()
-    if found is None:
+    """Return Spark's context of the running task."""
+    context = TaskContext.get()
+    if context is None:
         raise RuntimeError("this runs only inside a Spark task")
-    return found
+    return context
 
 
 def batch_id() -> int:

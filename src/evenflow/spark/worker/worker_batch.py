@@ -1,164 +1,141 @@
-"""A worker's batch: take in what was handed over, step every query, release what moves, save.
+"""A worker's batch: accept moved state, step every query, release state that moves away, save.
 
-The ledger entry of the batch decides everything, so that a second attempt does the same. A query
-that fails is left out and reported; the others go on.
+The ledger entry of the batch decides everything, so a second attempt does the same. A query that
+fails is reported and dropped; the others continue.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model import EVERYWHERE, Move, Plan, moves_between
-from evenflow.spark.protocol.ledger import DerivedRows, Entry, HandOff, Ledger, SubscriptionChange
-from evenflow.spark.protocol.measure_options import MeasureOptions, emulate_cost
-from evenflow.spark.protocol.registry import Hosted, Registry
+from evenflow.model.time import event_times_us
+from evenflow.spark.protocol.envelope import Envelope
+from evenflow.spark.protocol.ledger import (
+    DerivedRows,
+    Entry,
+    HandOff,
+    Ledger,
+    SubscriptionChange,
+    query_watermark_us,
+)
+from evenflow.spark.protocol.measure_options import MeasureOptions
+from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.protocol.report import QueryStats, Report
 from evenflow.spark.worker.crash_blame import AttemptLog
-from evenflow.spark.worker.inbox import Envelope, open_inbox
+from evenflow.spark.worker.inbox import open_inbox
 from evenflow.spark.worker.key_counts import count_keys
 from evenflow.spark.worker.router import (
     RowSplit,
     StreamDemand,
-    event_times_us,
     row_split,
     split_by_key,
     stream_demand,
 )
-from evenflow.spark.worker.worker_state import CachedTask, WorkerState, load_worker_state
+from evenflow.spark.worker.worker_state import (
+    CachedTask,
+    TaskRuntime,
+    WorkerState,
+    load_worker_state,
+)
 from evenflow.sql import QueryTask, Task
 from evenflow.storage.bundle import Bundle, PartRef, pack, read_part, unpack
 from evenflow.storage.fault_points import fault_point
 
-NO_WATERMARK = -(1 << 62)
-MIN_COMPRESSED_BYTES = 4096  # bytes of results up to which compressing takes longer than it saves
-
-
-class TaskRuntime(Protocol):
-    """Opens tasks; one of each process (`evenflow.spark.worker.sql_runtime` has the real one)."""
-
-    def open_task(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
-        """Return an empty task of a query."""
-
-    def time_limit(self) -> AbstractContextManager[None]:
-        """Bound the time of what runs inside."""
-
-    def stop_watchdog(self) -> None:
-        """Note that what follows is no query's: it may take as long as it takes."""
-
-
-class WorkerProcess:
-    """What a Python process keeps between batches, for all workers that come to run in it."""
-
-    def __init__(self, ledger: Ledger, runtime: TaskRuntime) -> None:
-        self.ledger = ledger
-        self.runtime = runtime
-        self.states: dict[int, WorkerState] = {}
-
-    def run_batch(
-        self,
-        slot: int,
-        batch: int,
-        envelopes: Iterable[Envelope],
-        attempt: int = 0,
-        measuring: MeasureOptions = MeasureOptions(),  # noqa: B008 - frozen
-    ) -> Report:
-        """Run one worker's batch."""
-        began = time.thread_time()
-        care = AttemptLog(self.ledger.store, slot, batch, attempt)
-        work = WorkerBatch(self, slot, self.ledger.entry(batch), care, measuring)
-        try:
-            report = work.run(list(envelopes))
-        finally:
-            self.runtime.stop_watchdog()
-        report.cpu_seconds = time.thread_time() - began
-        emulate_cost(report, measuring.emulated_seconds_per_row)
-        return report
+MIN_COMPRESSED_BYTES = 4096  # compressing smaller results takes longer than it saves
 
 
 class WorkerBatch:
+    """One attempt of a worker task at one batch; lives only for that attempt.
+
+    `states` are the cached states of the Python process. The worker's state is taken out of it
+    at the start and put back at the end, so a failed attempt leaves nothing to reuse.
+    """
+
     def __init__(
         self,
-        process: WorkerProcess,
-        slot: int,
+        *,
+        ledger: Ledger,
+        runtime: TaskRuntime,
+        states: dict[int, WorkerState],
+        worker: int,
         entry: Entry,
-        care: AttemptLog,
-        measuring: MeasureOptions,
+        attempt_log: AttemptLog,
+        measure_options: MeasureOptions,
     ) -> None:
-        self.process, self.worker, self.entry, self.attempt_log = process, slot, entry, care
-        self.measure_options = measuring
-        self.ledger, self.store = process.ledger, process.ledger.store
-        self.registry = self.ledger.registry(entry.registry_version)
-        self.plan = self.ledger.plan(entry.plan_number)
+        self.ledger, self.store, self.runtime, self.states = ledger, ledger.store, runtime, states
+        self.worker, self.entry, self.attempt_log = worker, entry, attempt_log
+        self.measure_options = measure_options
+        self.registry = ledger.registry(entry.registry_version)
+        self.plan = ledger.plan(entry.plan_number)
+        self.next_plan = ledger.plan(entry.latest_plan_number)
         self.queries_by_uid = {query.uid: query for query in self.registry.queries.values()}
-        self.report = Report(slot)
+        self.report = Report(worker)
         self.changed_uids: set[str] = set()
         self.stream_demands: dict[str, StreamDemand] = {}
         self.state = WorkerState()
-        attempt = f"{entry.batch:012d}-{slot:05d}-{uuid.uuid4().hex[:12]}"
-        self.state_bundle = Bundle(f"state/{attempt}")
-        self.result_bundle = Bundle(f"results/data/{attempt}")
-        self.exchange_bundle = Bundle(f"exchange/{attempt}")
+        name = f"{entry.batch:012d}-{worker:05d}-{uuid.uuid4().hex[:12]}"
+        self.state_bundle = Bundle(f"state/{name}")
+        self.result_bundle = Bundle(f"results/data/{name}")
+        self.exchange_bundle = Bundle(f"exchange/{name}")
 
     def run(self, envelopes: list[Envelope]) -> Report:
-        intake = [handoff for handoff in self.entry.incoming if handoff.worker == self.worker]
-        derived = [derived for derived in self.entry.derived_rows if derived.worker == self.worker]
-        releasing, subscribing = self._outgoing_moves(), self._subscription_changes()
-        if not (envelopes or intake or derived or releasing or subscribing or self._is_due()):
+        """Run the batch; a worker without anything to do reports that it was idle."""
+        incoming = [handoff for handoff in self.entry.incoming if handoff.worker == self.worker]
+        derived = [rows for rows in self.entry.derived_rows if rows.worker == self.worker]
+        moves, queries = self._outgoing_moves(), self._local_queries()
+        changes = [change for change in self.entry.subscription_changes if change.uid in queries]
+        if not (envelopes or incoming or derived or moves or changes or self._is_due()):
             self.report.idle = True
             return self.report
-        # Nothing may be reused if this attempt dies half way, so the process forgets the state
-        # until it is whole again.
-        self._restore(self.process.states.pop(self.worker, WorkerState()))
+        self._restore(self.states.pop(self.worker, WorkerState()))
         for uid in self.attempt_log.blamed_uids:
-            self._fail_query(uid, RuntimeError("it ended the worker's process, by time or memory"))
-        for handoff in intake:
+            error = RuntimeError("the query ended the worker's process: out of time or memory")
+            self._fail_query(uid, error)
+        for handoff in incoming:
             self._run_isolated(handoff.uid, partial(self._accept_state, handoff))
-        for change in subscribing:
+        for change in changes:
             self._run_isolated(change.uid, partial(self._subscribe, change))
-        self.process.runtime.stop_watchdog()
+        self.runtime.stop_watchdog()
         inbox = self._open_inbox(envelopes, derived)
-        for query in self._local_queries():
+        for query in queries.values():
             self._run_isolated(query.uid, partial(self._step, query, inbox))
-        for move in releasing:
+        for move in moves:
             query = self.registry.queries[move.query]
             self._run_isolated(query.uid, partial(self._release_state, query, move.after))
         self._save_state()
         return self.report
 
-    # What there is to do
+    # The work of this batch
+
+    def _is_hosted(self, uid: str) -> bool:
+        return uid in self.queries_by_uid and uid not in self.entry.quarantined
+
+    def _local_queries(self) -> dict[str, Hosted]:
+        """Return the queries that run on this worker by uid, in the order of their names."""
+        return {
+            query.uid: query
+            for name, query in sorted(self.registry.queries.items())
+            if self.plan.placement.get(name, self.worker) == self.worker
+            and query.uid not in self.entry.quarantined
+        }
 
     def _is_due(self) -> bool:
         return any(
             uid in self.queries_by_uid
-            and due <= query_watermark_us(self.queries_by_uid[uid], self.entry)
-            for uid, due in self.entry.due_us.get(self.worker, {}).items()
+            and due_us <= query_watermark_us(self.queries_by_uid[uid], self.entry.watermarks)
+            for uid, due_us in self.entry.due_us.get(self.worker, {}).items()
         )
-
-    def _local_queries(self) -> Iterator[Hosted]:
-        for name in sorted(self.registry.queries):
-            query = self.registry.queries[name]
-            here = self.plan.placement.get(name, self.worker) == self.worker
-            if here and query.uid not in self.entry.quarantined:
-                yield query
 
     def _outgoing_moves(self) -> list[Move]:
-        """Return what goes to which worker at the end of this batch."""
-        if self.entry.next_plan_number is None:
+        if self.next_plan is self.plan:
             return []
-        found = moves_from_worker(
-            self.plan, self.ledger.plan(self.entry.next_plan_number), self.worker
-        )
-        return [move for move in found if move.query in self.registry.queries]
-
-    def _subscription_changes(self) -> list[SubscriptionChange]:
-        hosted = {query.uid for query in self._local_queries()}
-        return [change for change in self.entry.subscription_changes if change.uid in hosted]
+        moves = moves_from_worker(self.plan, self.next_plan, self.worker)
+        return [move for move in moves if move.query in self.registry.queries]
 
     # The steps
 
@@ -166,73 +143,68 @@ class WorkerBatch:
         index = self.entry.state_refs.get(self.worker)
         if index is None:
             return
-        for uid in [uid for uid in cached.tasks if uid not in self.queries_by_uid]:
-            cached.drop_task(uid)
-        for uid in self.entry.quarantined:
+        for uid in [uid for uid in cached.tasks if not self._is_hosted(uid)]:
             cached.drop_task(uid)
         if cached.index == index:
             self.state = cached
             return
-        self.state, broken = load_worker_state(self.store, index, cached, self._open_task)
-        for uid, error in broken.items():
+        self.state, errors = load_worker_state(self.store, index, cached, self._open_task)
+        for uid, error in errors.items():
             self._fail_query(uid, error)
 
     def _open_task(self, uid: str) -> Task | None:
-        query = self.queries_by_uid.get(uid)
-        if query is None or uid in self.entry.quarantined:
+        if not self._is_hosted(uid):
             return None
-        return self.process.runtime.open_task(query, self.registry, self.ledger)
+        return self.runtime.open_task(self.queries_by_uid[uid], self.registry, self.ledger)
 
-    def _task_for_update(self, uid: str) -> Task:
-        kept = self.state.tasks.get(uid)
-        if kept is None:
-            query = self.queries_by_uid[uid]
-            kept = CachedTask(self.process.runtime.open_task(query, self.registry, self.ledger))
-            self.state.tasks[uid] = kept
-        self.changed_uids.add(uid)
-        return kept.task
+    def _task_for_update(self, query: Hosted) -> Task:
+        if query.uid not in self.state.tasks:
+            task = self.runtime.open_task(query, self.registry, self.ledger)
+            self.state.tasks[query.uid] = CachedTask(task)
+        self.changed_uids.add(query.uid)
+        return self.state.tasks[query.uid].task
 
     def _open_inbox(
         self, envelopes: list[Envelope], derived: list[DerivedRows]
     ) -> dict[str, pa.Table]:
-        """Open what came; set the rows aside whose time is of no use, and note the latest ones."""
-        known = [one for one in derived if one.uid in self.queries_by_uid]
-        named = [(self.queries_by_uid[one.uid].name, one.rows) for one in known]
-        inbox = open_inbox(self.store, envelopes, named)
+        """Return new rows by stream; report poison rows and the latest event times."""
+        queries = self.queries_by_uid
+        published = [(queries[d.uid].name, d.rows) for d in derived if d.uid in queries]
+        inbox = open_inbox(self.store, envelopes, published)
         self.report.shipped_bytes = inbox.shipped_bytes
-        for stream, aside in inbox.poison.items():
-            self.report.poison[stream] = (self.result_bundle.add(pack(aside)), aside.num_rows)
+        for stream, rows in inbox.poison.items():
+            self.report.poison[stream] = (self.result_bundle.add(pack(rows)), rows.num_rows)
         for stream in {envelope.stream for envelope in envelopes} & inbox.rows.keys():
-            times = event_times_us(inbox.rows[stream], self.registry.streams[stream])
-            self.report.max_event_time_us[stream] = pc.max(times).as_py()
+            times = inbox.rows[stream][self.registry.streams[stream].time]
+            self.report.max_event_time_us[stream] = pc.max(event_times_us(times)).as_py()
         return inbox.rows
 
     def _step(self, query: Hosted, inbox: dict[str, pa.Table]) -> None:
         rows = {stream: self._query_rows(query, stream, inbox) for stream in query.streams}
-        number = sum(table.num_rows for table in rows.values())
-        kept = self.state.tasks.get(query.uid)
-        mark = query_watermark_us(query, self.entry)
-        due = (
-            kept is not None and kept.task.next_due_us is not None and kept.task.next_due_us <= mark
-        )
-        if not number and not due:
-            return
-        task = self._task_for_update(
-            query.uid
-        )  # compiled here once, which is no load of the query's
+        rows_in = sum(table.num_rows for table in rows.values())
+        watermark_us = query_watermark_us(query, self.entry.watermarks)
+        if not rows_in:
+            cached = self.state.tasks.get(query.uid)
+            due_us = None if cached is None else cached.task.next_due_us
+            if due_us is None or due_us > watermark_us:
+                return
+        task = self._task_for_update(query)  # may compile, which is not part of the query's load
         began = time.thread_time()
-        output = task.step(rows, mark)
-        late = {stream: count for stream, count in output.late.items() if count}
-        made = output.rows.num_rows
-        if made:
-            part = self.result_bundle.add(
-                pack(output.rows, compress=output.rows.nbytes > MIN_COMPRESSED_BYTES)
-            )
-            self.report.results[query.uid] = (part, made)
+        output = task.step(rows, watermark_us)
+        rows_out = output.rows.num_rows
+        if rows_out:
+            compress = output.rows.nbytes > MIN_COMPRESSED_BYTES
+            part = self.result_bundle.add(pack(output.rows, compress=compress))
+            self.report.results[query.uid] = (part, rows_out)
             if query.publish:
                 self._publish(query, output.rows, part)
         stats = QueryStats(
-            number, made, time.thread_time() - began, task.state_bytes, late, float(made)
+            rows_in=rows_in,
+            rows_out=rows_out,
+            cpu_seconds=time.thread_time() - began,
+            state_bytes=task.state_bytes,
+            late_rows={stream: count for stream, count in output.late.items() if count},
+            produced=float(rows_out),
         )
         self.report.query_stats[query.uid] = stats
         self._count_keys(query, task, rows, stats)
@@ -240,96 +212,88 @@ class WorkerBatch:
     def _count_keys(
         self, query: Hosted, task: Task, rows: dict[str, pa.Table], stats: QueryStats
     ) -> None:
-        """Tell what the keys of a keyed query took."""
         table = self.plan.tables.get(query.name)
         if table is None or query.inferred is None or not self.measure_options.per_key:
             return
-        mine = table.hashes[table.owners == self.worker]
-        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, mine)
+        own_keys = table.hashes[table.owners == self.worker]
+        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, own_keys)
         self.report.key_counts[query.uid] = counts
         stats.produced = counts.total_produced
 
     def _publish(self, query: Hosted, rows: pa.Table, part: PartRef) -> None:
-        """Address derived rows by the plan of the next batch, which is known by now."""
-        number = (
-            self.entry.plan_number
-            if self.entry.next_plan_number is None
-            else self.entry.next_plan_number
-        )
-        need = stream_demand(self.registry, self.ledger.plan(number), self.entry, query.name)
-        published = self.report.published
-        published += [(query.uid, slot, part) for slot in sorted(need.full_stream_workers)]
-        published += [
-            (query.uid, slot, self.exchange_bundle.add(pack(share)))
-            for slot, share in split_by_key(rows.combine_chunks(), need)
-        ]
+        """Send derived rows to the workers that need them by the plan of the next batch."""
+        demand = stream_demand(self.registry, self.next_plan, self.entry, query.name)
+        parts = [(worker, part) for worker in sorted(demand.full_stream_workers)]
+        for worker, share in split_by_key(rows.combine_chunks(), demand):
+            parts.append((worker, self.exchange_bundle.add(pack(share))))
+        self.report.published += [DerivedRows(query.uid, *placed) for placed in parts]
 
     def _query_rows(self, query: Hosted, stream: str, inbox: dict[str, pa.Table]) -> pa.Table:
-        """Return the rows of a stream that are this query's on this worker."""
+        """Return the rows of a stream that this query gets on this worker."""
         rows = inbox.get(stream)
         if rows is None:
             return self.registry.streams[stream].schema.empty_table()
         if query.name in self.plan.placement:
             return rows
-        if stream not in self.stream_demands:
-            self.stream_demands[stream] = stream_demand(
-                self.registry, self.plan, self.entry, stream
-            )
-        if self.stream_demands[stream].is_exact_share(self.worker):
+        demand = self.stream_demands.get(stream)
+        if demand is None:
+            demand = stream_demand(self.registry, self.plan, self.entry, stream)
+            self.stream_demands[stream] = demand
+        if demand.is_exact_share(self.worker):
             return rows
         return rows.filter(pa.array(row_split(query, stream, self.plan).route(rows) == self.worker))
 
     def _accept_state(self, handoff: HandOff) -> None:
-        self._task_for_update(handoff.uid).accept(read_part(self.store, handoff.state).to_pybytes())
+        task = self._task_for_update(self.queries_by_uid[handoff.uid])
+        task.accept(read_part(self.store, handoff.state).to_pybytes())
 
     def _subscribe(self, change: SubscriptionChange) -> None:
-        """Begin or end subscriptions; a keyed template's are split as its rows are."""
-        query, task = self.queries_by_uid[change.uid], self._task_for_update(change.uid)
+        """Begin or end subscriptions; those of a keyed template are split like its rows."""
+        query = self.queries_by_uid[change.uid]
+        task = self._task_for_update(query)
         if not isinstance(task, QueryTask):
-            raise TypeError(f"{query.name} is no template")
+            raise TypeError(f"{query.name!r} is not a template, so it has no subscriptions")
         rows = unpack(read_part(self.store, change.rows))
-        # One that begins again with other parameters may have lived on another worker.
+        # A subscription that begins again may have had parameters of another worker's keys.
         task.unsubscribe(rows["subscription"])
         if not change.subscribe:
             return
         if query.subscription_key is not None:
-            table, drained = self.plan.tables[query.name], self.plan.drained
-            split = RowSplit(query.subscription_key, table, self.plan.workers, drained)
+            split = RowSplit(query.subscription_key, query.name, self.plan)
             rows = rows.filter(pa.array(split.route(rows) == self.worker))
         task.subscribe(rows)
 
     def _release_state(self, query: Hosted, target: int) -> None:
-        if query.uid not in self.state.tasks or self.entry.next_plan_number is None:
+        if query.uid not in self.state.tasks:
             return
-        following = self.ledger.plan(self.entry.next_plan_number)
-        if query.name in following.placement:
+        if query.name in self.next_plan.placement:
             blob = self.state.tasks[query.uid].task.release_all()
             self.state.drop_task(query.uid)
             self.changed_uids.discard(query.uid)
         else:
-            task = self._task_for_update(query.uid)
-            blob = task.release(lambda h: following.route(query.name, h) == target)
+            task = self._task_for_update(query)
+            blob = task.release(lambda keys: self.next_plan.route(query.name, keys) == target)
         if blob is not None:
-            self.report.handoffs.append((query.uid, target, self.exchange_bundle.add(blob)))
+            state = self.exchange_bundle.add(blob)
+            self.report.handoffs.append(HandOff(query.uid, target, state))
 
     def _save_state(self) -> None:
         for uid in sorted(self.changed_uids):
             self._run_isolated(uid, partial(self._save_task, uid))
-        self.process.runtime.stop_watchdog()
+        self.runtime.stop_watchdog()
         self.state.save_index(self.state_bundle)
         fault_point("worker.before_write")
         for bundle in (self.state_bundle, self.result_bundle, self.exchange_bundle):
             bundle.write(self.store)
         fault_point("worker.after_write")
-        tasks = self.state.tasks
-        self.report.state = self.state.index
+        self.report.state_ref = self.state.index
         self.report.live_files = self.state.live_files()
         self.report.due_us = {
-            uid: kept.task.next_due_us
-            for uid, kept in sorted(tasks.items())
-            if kept.task.next_due_us is not None
+            uid: cached.task.next_due_us
+            for uid, cached in sorted(self.state.tasks.items())
+            if cached.task.next_due_us is not None
         }
-        self.process.states[self.worker] = self.state
+        self.states[self.worker] = self.state
 
     def _save_task(self, uid: str) -> None:
         began = time.thread_time()
@@ -337,18 +301,14 @@ class WorkerBatch:
         if uid in self.report.query_stats:
             self.report.query_stats[uid].cpu_seconds += time.thread_time() - began
 
-    # One query's failure is only its own
+    # The failure of one query does not affect the others
 
     def _run_isolated(self, uid: str, action: Callable[[], None]) -> None:
-        if (
-            uid not in self.queries_by_uid
-            or uid in self.report.failed
-            or uid in self.entry.quarantined
-        ):
+        if not self._is_hosted(uid) or uid in self.report.failed:
             return
         self.attempt_log.record_step(uid)
         try:
-            with self.process.runtime.time_limit():
+            with self.runtime.time_limit():
                 action()
         except Exception as error:  # untrusted code may raise anything
             self._fail_query(uid, error)
@@ -358,25 +318,20 @@ class WorkerBatch:
         self.report.failed[uid] = f"{type(error).__name__}: {error}"
         self.report.results.pop(uid, None)
         self.report.key_counts.pop(uid, None)
-        self.report.published = [sent for sent in self.report.published if sent[0] != uid]
+        self.report.published = [sent for sent in self.report.published if sent.uid != uid]
         self.state.drop_task(uid)
         self.changed_uids.discard(uid)
 
 
-def query_watermark_us(query: Hosted, entry: Entry) -> int:
-    """Return a query's watermark: that of its slowest stream."""
-    return min(entry.watermarks.get(stream, NO_WATERMARK) for stream in query.streams)
-
-
-def moves_from_worker(before: Plan, after: Plan, slot: int) -> list[Move]:
-    """Return one move for each query and worker that something goes to from this worker."""
-    found: set[tuple[str, int]] = set()
-    everyone = [worker for worker in after.active if worker != slot]
+def moves_from_worker(before: Plan, after: Plan, worker: int) -> list[Move]:
+    """Return one move for each query and other worker that may get state from this worker."""
+    pairs: set[tuple[str, int]] = set()
+    others = [other for other in after.active if other != worker]
     for move in moves_between(before, after):
-        if move.before in (slot, EVERYWHERE) and move.after != slot:
-            targets = everyone if move.after == EVERYWHERE else [move.after]
-            found.update((move.query, target) for target in targets)
-    if before.drained != after.drained:  # then the hash moves keys that no table names
+        if move.before in (worker, EVERYWHERE) and move.after != worker:
+            targets = others if move.after == EVERYWHERE else [move.after]
+            pairs.update((move.query, target) for target in targets)
+    if before.drained != after.drained:  # then the hash moves keys that are not in any table
         shared = before.tables.keys() & after.tables.keys()
-        found.update((query, target) for query in shared for target in everyone)
-    return [Move(query, slot, target) for query, target in sorted(found)]
+        pairs.update((query, target) for query in shared for target in others)
+    return [Move(query, worker, target) for query, target in sorted(pairs)]

@@ -1,24 +1,41 @@
-"""A worker's state: tasks that live in the Python process, and the files they can be rebuilt from.
+"""A worker's state: tasks that live in the Python process, and the files they are rebuilt from.
 
-A task writes only what is new, as immutable segments. The state of a worker after a batch is an
-index that names the segments of all its tasks; its place (a `PartRef`) is what the ledger commits. A
-process that still holds just that state uses it as it is, any other one maps the segments.
+A task writes only what is new, as immutable segments. After a batch the state of a worker is an
+index that names the segments of all its tasks, and the ledger commits the `PartRef` of this index.
+A process that still caches that state continues with it; any other process maps the segments.
 """
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
+from evenflow.spark.protocol.ledger import Ledger
+from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.sql import Task
 from evenflow.storage.bundle import Bundle, PartRef, pack, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
 
+class TaskRuntime(Protocol):
+    """Opens tasks; each Python process has one (`SqlRuntime`, or a fake in tests)."""
+
+    def open_task(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
+        """Return an empty task of a query."""
+
+    def time_limit(self) -> AbstractContextManager[None]:
+        """Limit the time of a query's code that runs inside."""
+
+    def stop_watchdog(self) -> None:
+        """Stop the time limit of the process, before code that is not a query's."""
+
+
 @dataclass(slots=True)
 class CachedTask:
-    """A task and what of it is on disk."""
+    """A task, and its manifest and segments on disk."""
 
     task: Task
     manifest: bytes = b""
@@ -27,40 +44,42 @@ class CachedTask:
 
 @dataclass(slots=True)
 class WorkerState:
-    """All tasks of one worker, as of one committed index; `index_record` is what the index says."""
+    """All tasks of one worker, as of one committed index; `index_record` is the index itself.
+
+    Lives in a Python process of Spark, between the batches that this process runs for the worker.
+    """
 
     index: PartRef | None = None
     tasks: dict[str, CachedTask] = field(default_factory=dict)
     index_record: bytes = b""
 
     def save_task(self, uid: str, bundle: Bundle) -> None:
-        """Add what is new of one task to the bundle."""
-        kept = self.tasks[uid]
-        saved = kept.task.save()
-        known = dict(kept.segments)
-        known.update((name, bundle.add(pack(t))) for name, t in saved.segments.items())
-        kept.segments = referenced_segments(saved.manifest, known)
-        kept.manifest = saved.manifest
+        """Add the new segments of a task to the bundle."""
+        cached = self.tasks[uid]
+        saved = cached.task.save()
+        known = dict(cached.segments)
+        known.update((name, bundle.add(pack(rows))) for name, rows in saved.segments.items())
+        cached.segments = referenced_segments(saved.manifest, known)
+        cached.manifest = saved.manifest
 
     def save_index(self, bundle: Bundle) -> None:
-        """Add the index that names everything, unless it is as before: then the state is whole."""
-        named = {
-            uid: [kept.manifest.decode(), {name: list(ref) for name, ref in kept.segments.items()}]
-            for uid, kept in sorted(self.tasks.items())
+        """Add the index of all tasks to the bundle, unless it is the same as before."""
+        index = {
+            uid: [task.manifest.decode(), {name: list(ref) for name, ref in task.segments.items()}]
+            for uid, task in sorted(self.tasks.items())
         }
-        record = json.dumps(named, separators=(",", ":")).encode()
+        record = json.dumps(index, separators=(",", ":")).encode()
         if self.index is None or record != self.index_record:
             self.index, self.index_record = bundle.add(record), record
 
     def drop_task(self, uid: str) -> None:
-        """Forget a task."""
-        kept = self.tasks.pop(uid, None)
-        if kept is not None:
-            kept.task.close()
+        """Close and remove a task, if there is one."""
+        if (cached := self.tasks.pop(uid, None)) is not None:
+            cached.task.close()
 
     def live_files(self) -> tuple[str, ...]:
         """Return the files this state needs."""
-        files = {ref.file for kept in self.tasks.values() for ref in kept.segments.values()}
+        files = {ref.file for cached in self.tasks.values() for ref in cached.segments.values()}
         if self.index is not None:
             files.add(self.index.file)
         return tuple(sorted(files))
@@ -69,13 +88,13 @@ class WorkerState:
 def load_worker_state(
     store: FileStore, index: PartRef, cached: WorkerState, open_task: Callable[[str], Task | None]
 ) -> tuple[WorkerState, dict[str, Exception]]:
-    """Rebuild a worker's state; what cannot be loaded is reported, the rest is there.
+    """Rebuild a worker's state; return it with the errors of the tasks that could not be loaded.
 
-    `cached` is an earlier state, whose tasks are used if nothing has changed for them, and closed
-    if not. `open_task` gives an empty task, or None for a query that is no longer hosted.
+    `cached` is an earlier state: its unchanged tasks are reused, the others closed. `open_task`
+    returns an empty task, or None for a query that is no longer hosted.
     """
     record = read_part(store, index).to_pybytes()
-    state, broken = WorkerState(index, index_record=record), {}
+    state, errors = WorkerState(index, index_record=record), {}
     for uid, (manifest, segments) in json.loads(record).items():
         refs = {name: PartRef(*ref) for name, ref in segments.items()}
         known = cached.tasks.get(uid)
@@ -88,14 +107,14 @@ def load_worker_state(
                 continue
             task.load(manifest.encode(), _segment_reader(store, refs))
         except Exception as error:
-            broken[uid] = error
+            errors[uid] = error
         else:
             state.tasks[uid] = CachedTask(task, manifest.encode(), refs)
         finally:
-            cached.drop_task(uid)  # only now, so that what both hold was not read again
+            cached.drop_task(uid)  # only now, so that segments of both are not mapped twice
     for uid in list(cached.tasks):
         cached.drop_task(uid)
-    return state, broken
+    return state, errors
 
 
 def _segment_reader(store: FileStore, refs: Mapping[str, PartRef]) -> Callable[[str], pa.Table]:
@@ -103,22 +122,11 @@ def _segment_reader(store: FileStore, refs: Mapping[str, PartRef]) -> Callable[[
 
 
 def referenced_segments(manifest: bytes, known: Mapping[str, PartRef]) -> dict[str, PartRef]:
-    """Return those of the known segments that a manifest names, wherever it names them.
+    """Return the known segments whose name is a string anywhere in a manifest, which is JSON.
 
     >>> known = {"a": PartRef("f", 0, 1), "b": PartRef("f", 1, 1)}
     >>> referenced_segments(b'{"stores": [{"name": "a"}]}', known)
     {'a': PartRef(file='f', offset=0, length=1)}
     """
-    found: dict[str, PartRef] = {}
-
-    def walk(value: object) -> None:
-        if isinstance(value, str) and value in known:
-            found[value] = known[value]
-        elif isinstance(value, dict):
-            walk(list(value.values()))
-        elif isinstance(value, list):
-            for item in value:
-                walk(item)
-
-    walk(json.loads(manifest))
-    return found
+    strings = set(manifest.decode().split('"'))  # names of segments do not contain quotes
+    return {name: ref for name, ref in known.items() if name in strings}

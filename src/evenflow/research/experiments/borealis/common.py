@@ -1,17 +1,15 @@
-"""What the experiments of borealis-load-distribution (ICDE 2005) share.
+"""Shared by the experiments of borealis-load-distribution (ICDE 2005).
 
-Table 2's parameters throughout; `small` has 60 simulated seconds and 2 seeds where `paper` has
-200 (the paper does not say) and the paper's 5. Unless a figure says otherwise, a planner that plans
-once starts from a random plan, one that plans every second from the connected plan, as in sections
-5.2.1 and 5.2.2.
+Parameters are those of table 2; `small` has 60 simulated seconds and 2 seeds, `paper` 200 (not
+given in the paper) and its 5. By default, a planner that plans once starts from a random plan, one
+that plans every second from the connected plan, as in sections 5.2.1 and 5.2.2.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evenflow.research.experiment import Point, Row, Scale
-from evenflow.research.operator_simulator.simulation import SimulationConfig as Simulated
-from evenflow.research.operator_simulator.simulation import simulate_network
+from evenflow.research.operator_simulator.simulation import SimulationConfig, simulate_network
+from evenflow.research.points import Point, Row, Scale
 
 PAPER = "Dynamic Load Distribution in the Borealis Stream Processor (ICDE 2005)"
 SECONDS: dict[Scale, float] = {"small": 60.0, "paper": 200.0}
@@ -44,12 +42,12 @@ def point_grid(scale: Scale, algorithms: Iterable[str], cases: Iterable[Point]) 
 
 def simulation_config(
     point: Point, planners: Mapping[str, Mapping[str, str]] = PLANNERS
-) -> Simulated:
-    """Return what a point simulates: its columns are parameters of the simulator."""
+) -> SimulationConfig:
+    """Return the configuration of a point: its columns are parameters of the simulator."""
     options: dict[str, Any] = {
         name: value for name, value in point.items() if name not in {"algorithm", "seed"}
     }
-    return Simulated(**options, **dict[str, Any](planners[str(point["algorithm"])]))
+    return SimulationConfig(**options, **dict[str, Any](planners[str(point["algorithm"])]))
 
 
 def measure_simulation(
@@ -57,7 +55,7 @@ def measure_simulation(
 ) -> list[Row]:
     """Simulate a point and report the measures of section 5.
 
-    Seeds begin at 100: the first ones were looked at while the planners were written.
+    Seeds start at 100: lower ones were used to develop the planners.
     """
     report = simulate_network(simulation_config(point, planners), 100 + int(point["seed"]))
     return [

@@ -7,19 +7,18 @@ import numpy as np
 
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import plan_operators, warm_up
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
     LOAD_LABEL,
     PAPER,
     point_grid,
 )
-from evenflow.research.operator_simulator.simulation import SimulationConfig as Simulated
-from evenflow.research.operator_simulator.simulation import simulate_arrivals
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.simulation import SimulationConfig, simulate_arrivals
 from evenflow.research.operator_simulator.workload import (
     calibrate_streams,
     chain_network,
@@ -27,7 +26,13 @@ from evenflow.research.operator_simulator.workload import (
     sample_rates,
 )
 from evenflow.research.plot_styles import plot_style
-from evenflow.research.seed_statistics import format_number, group_spreads, markdown_table
+from evenflow.research.points import Point, Row, Rows, Scale
+from evenflow.research.seed_statistics import (
+    format_number,
+    group_spreads,
+    make_claim,
+    markdown_table,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,18 +46,20 @@ def _fig1_points(scale: Scale) -> list[Point]:
 
 
 def _measure_fig1(point: Point) -> list[Row]:
-    """Simulate two chains of two equal operators on two workers, their bursts in turn."""
+    """Simulate two chains of two equal operators on two workers that burst in turn."""
     rng = np.random.default_rng(int(point["seed"]))
-    e = Simulated(workers=2, operators=4, seconds=float(point["seconds"]), warm_up_seconds=1.0)
+    e = SimulationConfig(
+        workers=2, operators=4, seconds=float(point["seconds"]), warm_up_seconds=1.0
+    )
     network = chain_network(4, 2, e.cost_seconds, 0.0, rng)
     rate = float(point["load"]) / (2 * e.cost_seconds)
     streams = [
         s.scale_rates(rate) for s in periodic_streams(2, e.end_seconds, PERIOD_SECONDS, 2.0, rng)
     ]
     if point["algorithm"] == "variance":
-        seen = ideal_loads(network, sample_rates(streams, PERIOD_SECONDS, 1.0))
+        loads = ideal_loads(network, sample_rates(streams, PERIOD_SECONDS, 1.0))
         placement = plan_operators(
-            "variance", operator_snapshot(seen, 2), OperatorConfig(), rng
+            "variance", operator_snapshot(loads, 2), OperatorConfig(), rng
         ).placement
     else:
         connected = point["algorithm"] == "connected"
@@ -66,7 +73,7 @@ def _measure_fig1(point: Point) -> list[Row]:
 def operator_snapshot(
     loads: Floats, workers: int, placement: Workers | None = None
 ) -> OperatorSnapshot:
-    """Return what a planner is told of loads that it may all move."""
+    """Return the input of a planner that may move all operators."""
     names = tuple(map(str, range(len(loads))))
     series = LoadSeries(names, loads, np.ones(len(loads), dtype=bool))
     if placement is None:
@@ -88,21 +95,22 @@ def _draw_fig1(rows: Rows) -> "Figure":
 
 
 def _fig1_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "latency_ratio", ["algorithm", "load"])
-    loads = sorted({key[1] for key in found})
-    told = "; ".join(
-        f"load {load:g}: {found['connected', load]} against {found['cut', load]}" for load in loads
+    spreads = group_spreads(rows, "latency_ratio", ["algorithm", "load"])
+    loads = sorted({key[1] for key in spreads})
+    text = "; ".join(
+        f"load {load:g}: {spreads['connected', load]} against {spreads['cut', load]}"
+        for load in loads
     )
-    same = all(found["variance", load].mean <= 1.1 * found["cut", load].mean for load in loads)
+    same = all(spreads["variance", load].mean <= 1.1 * spreads["cut", load].mean for load in loads)
     return [
-        Claim(
+        make_claim(
             "The cut plan performs much better than the connected plan under fluctuating load",
-            told,
-            all(found["cut", load].mean < found["connected", load].mean for load in loads),
+            text,
+            all(spreads["cut", load].mean < spreads["connected", load].mean for load in loads),
         ),
-        Claim(
+        make_claim(
             "(ours) variance finds a plan as good as the cut plan by itself",
-            ", ".join(f"load {load:g}: {found['variance', load]}" for load in loads),
+            ", ".join(f"load {load:g}: {spreads['variance', load]}" for load in loads),
             same,
         ),
     ]
@@ -121,54 +129,54 @@ def _table1_points(scale: Scale) -> list[Point]:
 
 
 def _measure_table1(point: Point) -> list[Row]:
-    """Time a plan of 10 operators a worker and 10 samples: the least of three, compiled."""
+    """Time a plan of 10 operators per worker and 10 samples: the fastest of three, compiled."""
     workers, name = int(point["workers"]), str(point["algorithm"])
     rng = np.random.default_rng(int(point["seed"]))
     network = chain_network(10 * workers, 10, 0.001, 0.2, rng)
     streams = periodic_streams(network.source_count, 10.0, 10.0, 4.0, rng)
     streams = calibrate_streams(network, streams, workers, 0.9, 10.0, rng)
     loads = ideal_loads(network, sample_rates(streams, 10.0, 1.0))
-    # A pair has something to do: one worker has three quarters of the operators.
+    # For a pair step, one worker starts with three quarters of the operators.
     uneven = (np.arange(len(loads)) % 4 == 0).astype(np.int32)
     snapshot = operator_snapshot(loads, workers, uneven if name == PAIR_PLANNER else None)
     warm_up(name)
     times = []
     for _ in range(3):
-        begun = time.thread_time()
+        started = time.thread_time()
         plan_operators(name, snapshot, OperatorConfig(), np.random.default_rng(0))
-        times.append(time.thread_time() - begun)
+        times.append(time.thread_time() - started)
     return [{"plan_seconds": min(times)}]
 
 
 def _markdown_table1(rows: Rows) -> str:
-    found = group_spreads(rows, "plan_seconds", ["algorithm", "workers"])
+    spreads = group_spreads(rows, "plan_seconds", ["algorithm", "workers"])
     body = [["COR-GLB in the paper (2 GHz Athlon)", *(f"{s:g} s" for s in PAPER_SECONDS.values())]]
     body += [
-        [plot_style(name).label, *(f"{1000 * found[name, n].mean:.3g} ms" for n in PAPER_SECONDS)]
+        [plot_style(name).label, *(f"{1000 * spreads[name, n].mean:.3g} ms" for n in PAPER_SECONDS)]
         for name in TIMED_PLANNERS
     ]
     return markdown_table(["workers", *(str(n) for n in PAPER_SECONDS)], body)
 
 
 def _table1_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "plan_seconds", ["algorithm", "workers"])
-    quicker = {n: PAPER_SECONDS[n] / found["cor-glb", n].mean for n in PAPER_SECONDS}
-    pair = found[PAIR_PLANNER, 2].mean
-    growth = float(np.log(found["cor-glb", 50].mean / found["cor-glb", 10].mean) / np.log(5))
+    spreads = group_spreads(rows, "plan_seconds", ["algorithm", "workers"])
+    quicker = {n: PAPER_SECONDS[n] / spreads["cor-glb", n].mean for n in PAPER_SECONDS}
+    pair = spreads[PAIR_PLANNER, 2].mean
+    growth = float(np.log(spreads["cor-glb", 50].mean / spreads["cor-glb", 10].mean) / np.log(5))
     return [
-        Claim(
+        make_claim(
             "COR-GLB takes 0.5 s, 3.4 s and 0.9 min for 10, 20 and 50 workers",
             ", ".join(
                 f"n = {n}: {format_number(ratio)} times faster" for n, ratio in quicker.items()
             ),
             all(ratio >= 1 for ratio in quicker.values()),
         ),
-        Claim(
+        make_claim(
             "Its time grows at most with the cube of the number of workers",
             f"with its power {growth:.2g} from 10 to 50 workers",
             growth <= 3,
         ),
-        Claim(
+        make_claim(
             "Redistribution takes 6 ms for a pair of workers, a small part of a second",
             f"{1000 * pair:.2g} ms with all that surrounds it",
             pair <= PAPER_PAIR_SECONDS,

@@ -1,11 +1,11 @@
-"""Load that changes, plans that follow: figures 5 to 8 (sections 5.2.1 and 5.2.2)."""
+"""Plans under changing load: figures 5 to 8 (sections 5.2.1 and 5.2.2)."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis import common
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
@@ -14,18 +14,23 @@ from evenflow.research.experiments.borealis.common import (
     PAPER,
     point_grid,
 )
-from evenflow.research.operator_simulator.simulation import SimulationConfig as Simulated
-from evenflow.research.operator_simulator.simulation import simulate_arrivals, simulate_network
+from evenflow.research.operator_simulator.simulation import (
+    SimulationConfig,
+    simulate_arrivals,
+    simulate_network,
+)
 from evenflow.research.operator_simulator.workload import (
     calibrate_streams,
     chain_network,
     periodic_streams,
 )
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,
     format_number,
     group_spreads,
+    make_claim,
     paired_ratios,
 )
 
@@ -41,13 +46,13 @@ def _fig5_points(scale: Scale) -> list[Point]:
 
 
 def _measure_fig5(point: Point) -> list[Row]:
-    """Plan once at load 0.5, then raise it to 0.8 and let LLF-BAL follow.
+    """Plan once at load 0.5, then raise it to 0.8 under LLF-BAL.
 
-    The paper does not say how the rates rise: all by the same factor (`scaled`), or drawn again
-    for the new level (`redrawn`).
+    The paper does not say how the rates rise: all by one factor (`scaled`), or drawn again for
+    the new level (`redrawn`).
     """
     rng = np.random.default_rng(100 + int(point["seed"]))
-    e = Simulated(
+    e = SimulationConfig(
         plan=str(point["algorithm"]), rebalance="llf-bal", seconds=float(point["seconds"])
     )
     network = chain_network(e.operators, e.chain_length, e.cost_seconds, e.selectivity_spread, rng)
@@ -68,7 +73,7 @@ def _measure_fig5(point: Point) -> list[Row]:
     return [
         {
             "latency_ratio": report.latency_ratio,
-            "moved_load": sum(report.timeline.moved_load[1:]),  # the first moves are the plan's
+            "moved_load": sum(report.timeline.moved_load[1:]),  # without the moves of the plan
         }
     ]
 
@@ -88,19 +93,17 @@ def _draw_fig5(rows: Rows) -> "Figure":
 def _fig5_claims(rows: Rows) -> list[Claim]:
     claims = []
     for jump in LOAD_JUMPS:
-        for measure, text in (
-            ("moved_load", "less load is moved"),
-            ("latency_ratio", "latency is lower"),
-        ):
-            found = group_spreads(rows, measure, ["algorithm"], columns_equal(jump=jump))
-            cor, rand, llf = (found[name,] for name in GLOBAL_PLANNERS[:3])
-            holds = cor.mean < min(rand.mean, llf.mean)
+        texts = {"moved_load": "less load is moved", "latency_ratio": "latency is lower"}
+        for measure, text in texts.items():
+            spreads = group_spreads(rows, measure, ["algorithm"], columns_equal(jump=jump))
+            cor, rand, llf = (spreads[name,] for name in GLOBAL_PLANNERS[:3])
             claims.append(
-                Claim(
+                make_claim(
                     f"After the rise {text} from COR-GLB's plan (rates {jump})",
-                    f"COR-GLB {cor}, RAND-GLB {rand}, LLF-GLB {llf}; variance {found['variance',]}",
-                    holds,
-                    "" if holds else _fig5_reason(measure, jump),
+                    f"COR-GLB {cor}, RAND-GLB {rand}, LLF-GLB {llf}; "
+                    f"variance {spreads['variance',]}",
+                    cor.mean < min(rand.mean, llf.mean),
+                    _fig5_reason(measure, jump),
                 )
             )
     return claims
@@ -119,6 +122,8 @@ def _fig5_reason(measure: str, jump: str) -> str:
 ONE_WAY_PLANNERS = ("cor-bal", "rand-bal", "llf-bal")
 TWO_WAY_PLANNERS = ("cor-re-imp", "cor-se-imp")
 OUR_PLANNER = "variance, every second"
+FIG6_PLANNERS = (*ONE_WAY_PLANNERS, "cor-glb", OUR_PLANNER)
+FIG7_PLANNERS = ("cor-bal", *TWO_WAY_PLANNERS, "cor-glb", OUR_PLANNER)
 
 
 def _measure_connected(point: Point) -> list[Row]:
@@ -126,14 +131,11 @@ def _measure_connected(point: Point) -> list[Row]:
 
 
 def _fig6_points(scale: Scale) -> list[Point]:
-    return point_grid(
-        scale, (*ONE_WAY_PLANNERS, "cor-glb", OUR_PLANNER), [{"load": load} for load in LOADS[:-1]]
-    )
+    return point_grid(scale, FIG6_PLANNERS, [{"load": load} for load in LOADS[:-1]])
 
 
 def _fig7_points(scale: Scale) -> list[Point]:
-    algorithms = ("cor-bal", *TWO_WAY_PLANNERS, "cor-glb", OUR_PLANNER)
-    return point_grid(scale, algorithms, [{"load": load} for load in LOADS[:-1]])
+    return point_grid(scale, FIG7_PLANNERS, [{"load": load} for load in LOADS[:-1]])
 
 
 def _draw_latency(rows: Rows, algorithms: tuple[str, ...], title: str) -> "Figure":
@@ -146,17 +148,11 @@ def _draw_latency(rows: Rows, algorithms: tuple[str, ...], title: str) -> "Figur
 
 
 def _draw_fig6(rows: Rows) -> "Figure":
-    return _draw_latency(
-        rows, (*ONE_WAY_PLANNERS, "cor-glb", OUR_PLANNER), "Figure 6: from connected plans"
-    )
+    return _draw_latency(rows, FIG6_PLANNERS, "Figure 6: from connected plans")
 
 
 def _draw_fig7(rows: Rows) -> "Figure":
-    return _draw_latency(
-        rows,
-        ("cor-bal", *TWO_WAY_PLANNERS, "cor-glb", OUR_PLANNER),
-        "Figure 7: from connected plans",
-    )
+    return _draw_latency(rows, FIG7_PLANNERS, "Figure 7: from connected plans")
 
 
 def _fig6_claims(rows: Rows) -> list[Claim]:
@@ -168,26 +164,22 @@ def _fig6_claims(rows: Rows) -> list[Claim]:
         name: group_spreads(rows, "moved_load", ["algorithm"])[name,] for name in ONE_WAY_PLANNERS
     }
     means = [value.mean for value in moved.values()]
-    best = max(rand.mean, llf.mean) < 0.95
-    alike = max(means) <= 1.25 * min(means)
     return [
-        Claim(
+        make_claim(
             "COR-BAL has the lowest latency ratio of the one-way algorithms",
             f"{rand} times RAND-BAL's, {llf} times LLF-BAL's",
-            best,
-            ""
-            if best
-            else "A few per cent lower, less than seeds differ. In a connected plan all operators "
+            max(rand.mean, llf.mean) < 0.95,
+            "A few per cent lower, less than seeds differ. In a connected plan all operators "
             "of a worker have the same series up to a factor, so that their scores tie: at first "
             "the choice by correlation has nothing to choose from.",
         ),
-        Claim(
+        make_claim(
             "One-way algorithms move almost the same load",
             ", ".join(f"{name.upper()} {value}" for name, value in moved.items()),
-            alike,
-            "" if alike else "The mean differs by more than a quarter; little is moved at all.",
+            max(means) <= 1.25 * min(means),
+            "The mean differs by more than a quarter; little is moved at all.",
         ),
-        Claim(
+        make_claim(
             "They perform much worse than COR-GLB",
             f"COR-BAL {glb} times COR-GLB's latency ratio",
             glb.mean > 2,
@@ -200,7 +192,7 @@ def _fig7_claims(rows: Rows) -> list[Claim]:
     for name in TWO_WAY_PLANNERS:
         ratio = paired_ratios(rows, "latency_ratio", name, "cor-bal", ["load", "seed"])
         claims.append(
-            Claim(
+            make_claim(
                 f"{name.upper()} has a much smaller latency ratio than COR-BAL",
                 f"{ratio} times COR-BAL's",
                 ratio.mean < 0.5,
@@ -209,7 +201,7 @@ def _fig7_claims(rows: Rows) -> list[Claim]:
     ours = paired_ratios(rows, "latency_ratio", OUR_PLANNER, "cor-se-imp", ["load", "seed"])
     moved = paired_ratios(rows, "moved_load", OUR_PLANNER, "cor-se-imp", ["load", "seed"])
     claims.append(
-        Claim(
+        make_claim(
             "(ours) variance, every second, does better than COR-SE-IMP",
             f"{ours} times its latency ratio, {moved} times its load moved",
             ours.mean < 1,
@@ -268,48 +260,42 @@ def _fig8_claims(rows: Rows) -> list[Claim]:
     last = max(rows.column("time").to_pylist())
     moved = group_spreads(rows, "moved", ["algorithm"], lambda row: row["time"] == last)
     latency = group_spreads(rows, "latency_ratio", ["algorithm"])
-    # Plans of the second half: those that the algorithms settled on.
+    # The second half, when plans have settled.
     final = group_spreads(rows, "mean_std", ["algorithm"], lambda row: row["time"] > last / 2)
     re_, se, glb = "cor-re-imp", "cor-se-imp", "cor-glb"
 
-    def told(values: dict[tuple[str, ...], Spread]) -> str:
+    def describe(values: dict[tuple[str, ...], Spread]) -> str:
         return ", ".join(
             f"{name.upper()} {format_number(values[name,].mean)}" for name in (re_, se, glb)
         ) + f"; variance, every second {format_number(values[OUR_PLANNER,].mean)}"  # fmt: skip
 
     nearer = abs(final[re_,].mean - final[glb,].mean) < abs(final[se,].mean - final[glb,].mean)
-    better = latency[se,].mean < latency[re_,].mean
-    less = moved[glb,].mean < moved[re_,].mean
-    quicker = latency[glb,].mean < latency[re_,].mean
     return [
-        Claim(
+        make_claim(
             "COR-RE-IMP moves much more load than COR-SE-IMP",
-            told(moved),
+            describe(moved),
             moved[re_,].mean > 1.5 * moved[se,].mean,
         ),
-        Claim(
+        make_claim(
             "Its final plan is closer to that of the global algorithm (deviation, second half)",
-            told(final),
+            describe(final),
             nearer,
-            "" if nearer else "Both come close to COR-GLB; which is closer changes with the seeds.",
+            "Both come close to COR-GLB; which is closer changes with the seeds.",
         ),
-        Claim(
+        make_claim(
             "Its average performance is worse than that of COR-SE-IMP (latency ratio)",
-            told(latency),
-            better,
-            ""
-            if better
-            else "At 200 ms a move, the better plan outweighs the moves; the paper says itself "
+            describe(latency),
+            latency[se,].mean < latency[re_,].mean,
+            "At 200 ms a move, the better plan outweighs the moves; the paper says itself "
             "that this depends on workload and migration time.",
         ),
-        Claim(
+        make_claim(
             "COR-GLB moves less load than COR-RE-IMP and performs better",
-            f"load moved {format_number(moved[glb,].mean)} against {format_number(moved[re_,].mean)}, latency "
-            f"ratio {format_number(latency[glb,].mean)} against {format_number(latency[re_,].mean)}",
-            less and quicker,
-            ""
-            if less and quicker
-            else "It moves less, and its plan has the least deviation, but leaves the fullest "
+            f"load moved {format_number(moved[glb,].mean)} against "
+            f"{format_number(moved[re_,].mean)}, latency ratio "
+            f"{format_number(latency[glb,].mean)} against {format_number(latency[re_,].mean)}",
+            moved[glb,].mean < moved[re_,].mean and latency[glb,].mean < latency[re_,].mean,
+            "It moves less, and its plan has the least deviation, but leaves the fullest "
             "worker close to 1: the queues of the connected start are then worked off slowly.",
         ),
     ]

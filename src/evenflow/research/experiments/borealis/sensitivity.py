@@ -1,4 +1,4 @@
-"""Other parameters and other streams: figures 9 and 10 (sections 5.2.3 and 5.2.4)."""
+"""Sensitivity to parameters and to the input model: figures 9, 10 (sections 5.2.3, 5.2.4)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis import common
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
@@ -16,11 +16,13 @@ from evenflow.research.experiments.borealis.common import (
     point_grid,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,
     format_number,
     group_spreads,
+    make_claim,
     paired_ratios,
 )
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 STATIC_PLANNERS = ("cor-glb", "llf-glb", "variance")
 DYNAMIC_PLANNERS = ("cor-se-imp", "llf-bal", "variance, every second")
-# The paper names no values but table 2's; these surround it.
+# The paper gives only the values of table 2; these surround them.
 VARIED_PARAMETERS: dict[str, tuple[str, tuple[float, ...]]] = {
     "workers": ("number of nodes (n)", (5, 10, 20, 40)),
     "operators": ("operators per node (m)", (2, 5, 10, 20)),
@@ -51,7 +53,7 @@ TABLE_2_DEFAULTS = {
 
 
 def _fig9_points(scale: Scale) -> list[Point]:
-    """Return each value under each algorithm; table 2 is on every axis, and measured once."""
+    """Return each value under each algorithm; table 2, which all axes share, only once."""
     cases: list[Point] = [{"parameter": "", "value": 0}]
     cases += [
         {"parameter": name, "value": value} for name, (_, values) in VARIED_PARAMETERS.items()
@@ -75,12 +77,12 @@ def _measure_fig9(point: Point) -> list[Row]:
 
 
 def _repeat_defaults_on_axes(rows: Rows) -> Rows:
-    """Put what was measured with table 2 on every axis."""
-    found = []
+    """Repeat the rows measured with table 2 on every axis."""
+    repeated = []
     for row in rows.to_pylist():
         places = {row["parameter"]: row["value"]} if row["parameter"] else TABLE_2_DEFAULTS
-        found += [{**row, "parameter": name, "value": at} for name, at in places.items()]
-    return pa.Table.from_pylist(found)
+        repeated += [{**row, "parameter": name, "value": at} for name, at in places.items()]
+    return pa.Table.from_pylist(repeated)
 
 
 def _draw_fig9(rows: Rows) -> "Figure":
@@ -107,7 +109,7 @@ def _fig9_claims(rows: Rows) -> list[Claim]:
     rows, claims = _repeat_defaults_on_axes(rows), []
     for parameter, (named, values) in VARIED_PARAMETERS.items():
         label = named.partition(",")[0]  # without the unit
-        found = group_spreads(
+        spreads = group_spreads(
             rows,
             "latency_ratio",
             ["algorithm", "value"],
@@ -117,14 +119,14 @@ def _fig9_claims(rows: Rows) -> list[Claim]:
         axis = values[1:] if parameter == "operators" else values
         for cor, llf in (("cor-glb", "llf-glb"), ("cor-se-imp", "llf-bal")):
             claims += _claim_insensitive(
-                found, label, axis, REASON_BY_PARAMETER[parameter], cor, llf
+                spreads, label, axis, REASON_BY_PARAMETER[parameter], cor, llf
             )
         if parameter in WORST_END:
-            claims.append(_claim_worst_end(found, label, values, WORST_END[parameter]))
+            claims.append(_claim_worst_end(spreads, label, values, WORST_END[parameter]))
     return claims
 
 
-# Where a correlation based algorithm does change, or loses: looked up in the runs themselves.
+# Why a correlation based algorithm changes or loses, as observed in the runs.
 HALF_PERIOD_REASON = (
     "Where the window covers half a period, means are misread by every planner: a plan that looks "
     "even then puts more than it can carry on some worker. "
@@ -146,56 +148,58 @@ WORST_END = {"workers": 0, "operators": 0, "fluctuation_seconds": -1, "fluctuati
 
 
 def _claim_worst_end(
-    found: dict[tuple[Any, ...], Spread], label: str, values: Sequence[float], end: int
+    spreads: dict[tuple[Any, ...], Spread], label: str, values: Sequence[float], end: int
 ) -> Claim:
     bad, good = values[end], values[-1 - end]
-    pairs = {name: (found[name, bad], found[name, good]) for name in ("llf-glb", "llf-bal")}
-    holds = all(one.mean > 1.1 * other.mean for one, other in pairs.values())
-    return Claim(
+    pairs = {name: (spreads[name, bad], spreads[name, good]) for name in ("llf-glb", "llf-bal")}
+    holds = all(worse.mean > 1.1 * better.mean for worse, better in pairs.values())
+    return make_claim(
         f"LLF performs badly when the {label} is {'large' if end else 'small'}",
-        "; ".join(f"{plot_style(name).label} {one} at {format_number(bad)}, {other} at {format_number(good)}"
-                  for name, (one, other) in pairs.items()),
+        "; ".join(
+            f"{plot_style(name).label} {worse} at {format_number(bad)}, "
+            f"{better} at {format_number(good)}"
+            for name, (worse, better) in pairs.items()
+        ),
         holds,
-        ""
-        if holds
-        else "Offsets of streams are evenly spaced here, so that few streams level each other out; "
+        "Offsets of streams are evenly spaced here, so that few streams level each other out; "
         "how the paper spaced them is not given.",
     )  # fmt: skip
 
 
 def _claim_insensitive(
-    found: dict[tuple[Any, ...], Spread],
+    spreads: dict[tuple[Any, ...], Spread],
     label: str,
     values: Sequence[float],
     why: str,
     cor: str,
     llf: str,
 ) -> list[Claim]:
-    def told(name: str) -> str:
-        means = ", ".join(format_number(found[name, value].mean) for value in values)
+    def describe(name: str) -> str:
+        means = ", ".join(format_number(spreads[name, value].mean) for value in values)
         return f"{plot_style(name).label} {means}"
 
     def factor(name: str) -> float:
-        means = [found[name, value].mean for value in values]
+        means = [spreads[name, value].mean for value in values]
         return max(means) / min(means)
 
     ours = "variance" if cor == "cor-glb" else "variance, every second"
     axis = ", ".join(format_number(value) for value in values)
-    below = all(found[cor, value].mean < found[llf, value].mean for value in values)
+    below = all(spreads[cor, value].mean < spreads[llf, value].mean for value in values)
     flat = factor(cor) <= 2
     return [
-        Claim(
+        make_claim(
             f"{plot_style(cor).label} is not sensitive to the {label}: within a factor of 2",
-            f"factor {format_number(factor(cor))}; {plot_style(llf).label} {format_number(factor(llf))}, "
+            f"factor {format_number(factor(cor))}; "
+            f"{plot_style(llf).label} {format_number(factor(llf))}, "
             f"{plot_style(ours).label} {format_number(factor(ours))}",
             flat,
-            "" if flat else f"{told(cor)} at {axis}. {why}",
+            f"{describe(cor)} at {axis}. {why}",
         ),
-        Claim(
+        make_claim(
             f"{plot_style(cor).label} is below {plot_style(llf).label} whatever the {label}",
-            f"at {axis}: {told(cor)}; {told(llf)}; {told(ours)}",
+            f"at {axis}: {describe(cor)}; {describe(llf)}; {describe(ours)}",
             below,
-            "" if below else why,
+            why,
         ),
     ]
 
@@ -236,7 +240,7 @@ def _fig10_claims(rows: Rows) -> list[Claim]:
             for other in ("llf-glb-bal", "rand-glb-bal")
         )
         claims.append(
-            Claim(
+            make_claim(
                 f"{plot_style(cor).label} stays effective on on-off streams",
                 f"{llf} times LLF-GLB-BAL's latency ratio, {rand} times RAND-GLB-BAL's",
                 max(llf.mean, rand.mean) < 1,
@@ -245,7 +249,7 @@ def _fig10_claims(rows: Rows) -> list[Claim]:
     ours = paired_ratios(rows, "latency_ratio", "variance", "cor-glb-se-imp", ["load", "seed"])
     moved = paired_ratios(rows, "moved_load", "variance", "cor-glb-se-imp", ["load", "seed"])
     claims.append(
-        Claim(
+        make_claim(
             "(ours) variance does better than COR-GLB-SE-IMP",
             f"{ours} times its latency ratio, {moved} times its load moved",
             ours.mean < 1,

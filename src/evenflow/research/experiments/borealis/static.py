@@ -1,9 +1,9 @@
-"""Global plans, made once: figures 3 and 4, table 3 (section 5.2.1)."""
+"""Global plans, applied once: figures 3 and 4, table 3 (section 5.2.1)."""
 
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.borealis import common
 from evenflow.research.experiments.borealis.common import (
     LATENCY_RATIO_LABEL,
@@ -14,10 +14,12 @@ from evenflow.research.experiments.borealis.common import (
 )
 from evenflow.research.operator_simulator.simulation import simulate_network
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     format_number,
     group_spreads,
+    make_claim,
     markdown_table,
     paired_ratios,
 )
@@ -44,22 +46,20 @@ def _draw_fig3(rows: Rows) -> "Figure":
 
 
 def _fig3_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "latency_ratio", ["algorithm", "load"])
-    loads = sorted({key[1] for key in found})
+    spreads = group_spreads(rows, "latency_ratio", ["algorithm", "load"])
+    loads = sorted({key[1] for key in spreads})
     claims = []
     for load in loads:
-        ours = found["cor-glb", load]
-        others = {name: found[name, load] for name in ("rand-glb", "llf-glb")}
+        ours = spreads["cor-glb", load]
+        others = {name: spreads[name, load] for name in ("rand-glb", "llf-glb")}
         holds = all(ours.mean < other.mean for other in others.values())
         claims.append(
-            Claim(
+            make_claim(
                 f"COR-GLB has a lower latency ratio than RAND-GLB and LLF-GLB at load {load:g}",
                 f"COR-GLB {ours}, RAND-GLB {others['rand-glb']}, LLF-GLB {others['llf-glb']}; "
-                f"variance {found['variance', load]}",
+                f"variance {spreads['variance', load]}",
                 holds,
-                ""
-                if holds
-                else "COR-GLB evens mean loads less: at this level its fullest worker is above 1, "
+                "COR-GLB evens mean loads less: at this level its fullest worker is above 1, "
                 "where queues grow without end, and LLF-GLB's is not.",
             )
         )
@@ -71,7 +71,7 @@ def _quality_points(scale: Scale) -> list[Point]:
 
 
 def _measure_plan_quality(point: Point) -> list[Row]:
-    """Measure the plan at the moment it is made: the first second after the warm-up."""
+    """Measure the plan in the first second after the warm-up."""
     report = simulate_network(common.simulation_config(point), 100 + int(point["seed"]))
     return [
         {
@@ -108,13 +108,13 @@ def _fig4_claims(rows: Rows) -> list[Claim]:
               for name in ("rand-glb", "llf-glb")}  # fmt: skip
     closed = 1 - (over["cor-glb"].mean - 1) / (over["llf-glb"].mean - 1)
     return [
-        Claim(
+        make_claim(
             "The load deviation of COR-GLB is very close to the minimum of theorem 1",
             f"{over['cor-glb']} times the minimum (LLF-GLB {over['llf-glb']}: {closed:.0%} of "
             f"that way is closed); variance {over['variance']}",
             closed >= 0.9,
         ),
-        Claim(
+        make_claim(
             "It is much smaller than that of RAND-GLB and LLF-GLB",
             f"RAND-GLB {others['rand-glb']} times COR-GLB's, LLF-GLB {others['llf-glb']} times",
             all(other.mean > 2 for other in others.values()),
@@ -126,37 +126,37 @@ PAPER_CORRELATION = {"cor-glb": 0.65, "rand-glb": -0.0048, "llf-glb": -0.0008}
 
 
 def _markdown_table3(rows: Rows) -> str:
-    found = group_spreads(rows, "mean_correlation", ["algorithm"])
+    spreads = group_spreads(rows, "mean_correlation", ["algorithm"])
     return markdown_table(
         ["", *(plot_style(name).label for name in GLOBAL_PLANNERS)],
         [
             ["paper", *(f"{PAPER_CORRELATION[n]:g}" if n in PAPER_CORRELATION else ""
                         for n in GLOBAL_PLANNERS)],
-            ["measured", *(str(found[name,]) for name in GLOBAL_PLANNERS)],
-            ["least, greatest", *(f"{format_number(found[n,].low)}, {format_number(found[n,].high)}"
-                                  for n in GLOBAL_PLANNERS)],
+            ["measured", *(str(spreads[name,]) for name in GLOBAL_PLANNERS)],
+            ["least, greatest",
+             *(f"{format_number(spreads[n,].low)}, {format_number(spreads[n,].high)}"
+               for n in GLOBAL_PLANNERS)],
         ],
     )  # fmt: skip
 
 
 def _table3_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "mean_correlation", ["algorithm"])
-    near = abs(found["cor-glb",].mean - 0.65) <= 0.05
+    spreads = group_spreads(rows, "mean_correlation", ["algorithm"])
+    near = abs(spreads["cor-glb",].mean - 0.65) <= 0.05
     return [
-        Claim(
+        make_claim(
             "The mean correlation of worker pairs is 0.65 after COR-GLB",
-            f"{found['cor-glb',]} ({format_number(found['cor-glb',].low)} to "
-            f"{format_number(found['cor-glb',].high)} from case to case); variance {found['variance',]}",
+            f"{spreads['cor-glb',]} ({format_number(spreads['cor-glb',].low)} to "
+            f"{format_number(spreads['cor-glb',].high)} from case to case); "
+            f"variance {spreads['variance',]}",
             near,
-            ""
-            if near
-            else "Clearly positive, but lower on average and different from seed to seed. How "
+            "Clearly positive, but lower on average and different from seed to seed. How "
             "streams are set out of phase is not given; evenly spaced, as here, comes closest.",
         ),
-        Claim(
+        make_claim(
             "It is around zero after RAND-GLB and LLF-GLB",
-            f"RAND-GLB {found['rand-glb',]}, LLF-GLB {found['llf-glb',]}",
-            all(abs(found[name,].mean) < 0.1 for name in ("rand-glb", "llf-glb")),
+            f"RAND-GLB {spreads['rand-glb',]}, LLF-GLB {spreads['llf-glb',]}",
+            all(abs(spreads[name,].mean) < 0.1 for name in ("rand-glb", "llf-glb")),
         ),
     ]
 
@@ -177,7 +177,7 @@ EXPERIMENTS = (
         id="borealis-fig4",
         paper=PAPER,
         title="Average load deviation of the global algorithms",
-        shows="how even over time each plan makes the workers, beside the least possible",
+        shows="load deviation of the workers under each plan, next to the minimum",
         cost_note="5 s on 2 cores",
         points=_quality_points,
         run=_measure_plan_quality,

@@ -1,8 +1,8 @@
-"""Queries, and workers, that come and go: figures 6 and 7 (section 6.1.2).
+"""Arriving and leaving queries and workers: figures 6 and 7 (section 6.1.2).
 
-One arrival a step in the mean. `paper` has the paper's 1,000,000 steps and mean lives from 10 to as
-many, 100,000 by default, and a change of the fleet every 10,000; `small` has a tenth of all that.
-Figure 6 has our reading of its other axes: popularity and sources per query at the default life.
+One arrival per step on average. `paper` has the paper's 1,000,000 steps, mean lifetimes of 10 steps
+and more, 100,000 by default, and a fleet change every 10,000; `small` has a tenth of all that. For
+the other axes of figure 6 we vary popularity and sources per query at the default lifetime.
 """
 
 import functools
@@ -13,7 +13,7 @@ import numpy as np
 from evenflow.planning.queries import ONLINE, Fleet
 from evenflow.planning.queries.herd import herd
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     BETA,
     BETAS,
@@ -28,6 +28,7 @@ from evenflow.research.experiments.herding.common import (
     point_seed,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.query_churn import Churn, PlacementRule, simulate_churn
 from evenflow.research.seed_statistics import (
     Spread,
@@ -51,7 +52,7 @@ PANELS = {
 
 
 def online_rule(algorithm: str, most_moves: int) -> PlacementRule:
-    """Return an online rule; herd may also move running queries, as many as arrive at most."""
+    """Return an online rule; `herd, moving` may also move `most_moves` running queries."""
     if algorithm == "herd, moving":
         return functools.partial(herd, max_moves=most_moves)
     return ONLINE[algorithm]
@@ -109,15 +110,15 @@ def _measure(point: Point) -> list[Row]:
     )
     rule = online_rule(str(point["algorithm"]), count)
     fleet = Fleet.of(int(point["workers"]))
-    history = simulate_churn(rule, draw_subscriptions(point), fleet, churn, point_seed(point))
-    late = history.samples[len(history.samples) // 2 :]
+    trace = simulate_churn(rule, draw_subscriptions(point), fleet, churn, point_seed(point))
+    second_half = trace.samples[len(trace.samples) // 2 :]
     return [
         {
-            "replication_factor": history.replication_factor(),
-            "live_queries": float(np.mean([sample.live_queries for sample in late])),
-            "workers_at_the_end": late[-1].workers,
-            "max_over_mean_load": max(sample.max_over_mean_load for sample in late),
-            "moves_per_arrival": history.moved_queries / count,
+            "replication_factor": trace.replication_factor(),
+            "live_queries": float(np.mean([sample.live_queries for sample in second_half])),
+            "workers_at_the_end": second_half[-1].workers,
+            "max_over_mean_load": max(sample.max_over_mean_load for sample in second_half),
+            "moves_per_arrival": trace.moved_queries / count,
         }
     ]
 
@@ -158,13 +159,13 @@ def _draw_fig7(rows: Rows) -> "Figure":
     return figure
 
 
-def _where_leastcost_beaten(found: dict[tuple[Any, ...], Spread]) -> list[str]:
-    """Say where one of the paper's other rules is more than 1 % below LeastCost."""
+def _where_leastcost_beaten(spreads: dict[tuple[Any, ...], Spread]) -> list[str]:
+    """Describe where another rule of the paper is more than 1 % below LeastCost."""
     return [
-        f"{plot_style(key[-1]).label} {value} against {found[*key[:-1], 'leastcost']} at "
+        f"{plot_style(key[-1]).label} {value} against {spreads[*key[:-1], 'leastcost']} at "
         + " ".join(str(part) for part in key[:-1])
-        for key, value in found.items()
-        if key[-1] in RULES[1:4] and value.mean < 0.99 * found[*key[:-1], "leastcost"].mean
+        for key, value in spreads.items()
+        if key[-1] in RULES[1:4] and value.mean < 0.99 * spreads[*key[:-1], "leastcost"].mean
     ]
 
 
@@ -178,8 +179,8 @@ def _fig6_claims(rows: Rows) -> list[Claim]:
         )
         for panel, (x, _) in PANELS.items()
     }
-    beaten = [f"{panel}: {text}" for panel, found in where.items()
-              for text in _where_leastcost_beaten(found)]  # fmt: skip
+    beaten = [f"{panel}: {text}" for panel, spreads in where.items()
+              for text in _where_leastcost_beaten(spreads)]  # fmt: skip
     life = where["life"]
     lives = sorted({key[0] for key in life})
     growth = {
@@ -197,8 +198,8 @@ def _fig6_claims(rows: Rows) -> list[Claim]:
         for key, value in kinds.items()
         if key[2] == "pareto"
     )
-    gain = paired_ratios(rows, "replication_factor", "herd", "leastcost", ["panel", "mean_life", "beta",
-                  "sources_per_query", "lives", "seed"])  # fmt: skip
+    by = ["panel", "mean_life", "beta", "sources_per_query", "lives", "seed"]
+    gain = paired_ratios(rows, "replication_factor", "herd", "leastcost", by)
     return [
         make_claim(
             "LeastCost consistently yields the least replication",
@@ -226,17 +227,20 @@ def _fig6_claims(rows: Rows) -> list[Claim]:
 
 
 def _fig7_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "replication_factor", ["fleet_every", "algorithm"])
-    beaten = _where_leastcost_beaten(found)
-    fixed = found[0, "leastcost"]
+    spreads = group_spreads(rows, "replication_factor", ["fleet_every", "algorithm"])
+    beaten = _where_leastcost_beaten(spreads)
+    fixed = spreads[0, "leastcost"]
     change = {
         every: value.mean / fixed.mean - 1
-        for (every, algorithm), value in found.items()
+        for (every, algorithm), value in spreads.items()
         if algorithm == "leastcost" and every
     }
     worst = max(change, key=lambda every: abs(change[every]))
-    gain = {name: paired_ratios(rows, "replication_factor", name, "leastcost", ["fleet_every", "seed"])
-            for name in ("herd", "herd, moving")}  # fmt: skip
+    by = ["fleet_every", "seed"]
+    gain = {
+        name: paired_ratios(rows, "replication_factor", name, "leastcost", by)
+        for name in ("herd", "herd, moving")
+    }
     return [
         make_claim(
             "LeastCost exhibits the best performance of the paper's rules",

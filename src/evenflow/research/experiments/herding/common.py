@@ -1,6 +1,6 @@
-"""What the experiments of herding-small-queries (MSR-TR-2015-26) share.
+"""Shared by the experiments of herding-small-queries (MSR-TR-2015-26).
 
-Section 6.1's parameters throughout: 100 workers, relative slack 0.05, absolute slack 10, source
+Parameters are those of section 6.1: 100 workers, relative slack 0.05, absolute slack 10, source
 popularity beta 2, two sources a query. `paper` has its 100,000 queries and 10 runs; `small` has
 20,000 and 2 on the same 100 workers.
 """
@@ -19,7 +19,7 @@ from evenflow.planning.queries import (
     place_arrivals,
     plan_queries,
 )
-from evenflow.research.experiment import Point, Row, Scale
+from evenflow.research.points import Point, Row, Scale
 from evenflow.research.subscription_workload import random_subscriptions
 
 PAPER = "Herding “small” streaming queries (MSR-TR-2015-26)"
@@ -39,11 +39,11 @@ SOURCES_PER_QUERY_GRID: dict[Scale, tuple[int, ...]] = {
 """Sources per query."""
 REPLICATION_LABEL = "replication factor"
 POPULARITY_LABEL = "exponent of source popularity"
-QUERIES_PER_REPAIR_MOVE = 20  # repair may move one query of so many
+QUERIES_PER_REPAIR_MOVE = 20  # repair may move one of this many queries
 
 
 def point_seed(point: Point) -> int:
-    """Return the seed of a point: those below 100 were looked at while the planners were made."""
+    """Return the seed of a point; seeds below 100 were used to develop the planners."""
     return 100 + int(point["seed"])
 
 
@@ -58,7 +58,7 @@ def draw_subscriptions(point: Point) -> Subscriptions:
 def place_queries(
     subscriptions: Subscriptions, fleet: Fleet, algorithm: str, seed: int
 ) -> Placement:
-    """Place all queries; repair mends what herd did, with moves of 5 % of the queries."""
+    """Place all queries; repair improves the placement of herd by moving 5 % of the queries."""
     problem, rng = PlacementProblem.of(subscriptions, fleet), np.random.default_rng(seed)
     if algorithm != "repair":
         return plan_queries(problem, algorithm, rng)

@@ -1,14 +1,14 @@
-"""Queries placed once: figure 4 (all known beforehand) and figure 5 (placed as they arrive).
+"""Placement without departures: figure 4 (all queries known) and figure 5 (placed on arrival).
 
-Figure 5 also draws MMS, the paper's best offline algorithm, which its text compares with, and what
-`repair` makes of herd's placement with moves of 5 % of the queries (first panel only).
+Figure 5 also draws MMS, the best offline algorithm of the paper, and herd improved by `repair`
+with moves of 5 % of the queries (first panel only).
 """
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Rows
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     PAPER,
     POPULARITY_LABEL,
@@ -17,6 +17,7 @@ from evenflow.research.experiments.herding.common import (
     popularity_and_width_grid,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Rows
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,
@@ -69,44 +70,44 @@ def _spread_by_panel(rows: Rows) -> SpreadByPanel:
     """Return the replication factor by panel, place on its axis, and algorithm."""
     result: SpreadByPanel = {}
     for panel, (x, _) in PANELS.items():
-        found = group_spreads(
+        spreads = group_spreads(
             rows, "replication_factor", [x, "algorithm"], columns_equal(panel=panel)
         )
-        result |= {(panel, float(key[0]), key[1]): value for key, value in found.items()}
+        result |= {(panel, float(key[0]), key[1]): value for key, value in spreads.items()}
     return result
 
 
-def _axis_values(found: SpreadByPanel, panel: str, algorithm: str) -> list[tuple[float, float]]:
-    return sorted((at, v.mean) for (p, at, a), v in found.items() if (p, a) == (panel, algorithm))
+def _axis_values(spreads: SpreadByPanel, panel: str, algorithm: str) -> list[tuple[float, float]]:
+    return sorted((at, v.mean) for (p, at, a), v in spreads.items() if (p, a) == (panel, algorithm))
 
 
-def _ratios(found: SpreadByPanel, worse: str, better: str) -> dict[str, float]:
-    """Return how many times the one exceeds the other, by where on which axis."""
+def _ratios(spreads: SpreadByPanel, worse: str, better: str) -> dict[str, float]:
+    """Return the ratio worse / better, by place on the axes."""
     return {
-        f"{PANELS[panel][1]} {at:g}": value.mean / found[panel, at, better].mean
-        for (panel, at, algorithm), value in found.items()
-        if algorithm == worse and (panel, at, better) in found
+        f"{PANELS[panel][1]} {at:g}": value.mean / spreads[panel, at, better].mean
+        for (panel, at, algorithm), value in spreads.items()
+        if algorithm == worse and (panel, at, better) in spreads
     }
 
 
 def _describe_largest(gains: dict[str, float]) -> str:
-    """Say where a gain is largest."""
+    """Describe the largest gain."""
     at = max(gains, key=lambda place: gains[place])
     return f"{format_number(gains[at])} times at {at}"
 
 
-def _where_beaten(found: SpreadByPanel, best: str, others: tuple[str, ...]) -> list[str]:
-    """Say where `best` is more than 1 % above one of the others."""
+def _where_beaten(spreads: SpreadByPanel, best: str, others: tuple[str, ...]) -> list[str]:
+    """Describe where `best` is more than 1 % above one of the others."""
     return [
         f"{plot_style(other).label} {format_number(100 * (1 - 1 / gain))} % below at {at}"
         for other in others
-        for at, gain in _ratios(found, best, other).items()
+        for at, gain in _ratios(spreads, best, other).items()
         if gain > 1.01
     ]
 
 
-def _claim_falls(found: SpreadByPanel, algorithms: tuple[str, ...]) -> Claim:
-    lines = {name: _axis_values(found, "popularity", name) for name in algorithms}
+def _claim_falls(spreads: SpreadByPanel, algorithms: tuple[str, ...]) -> Claim:
+    lines = {name: _axis_values(spreads, "popularity", name) for name in algorithms}
     falling = all(
         line[at][1] >= line[at + 1][1] * 0.99
         for line in lines.values()
@@ -119,36 +120,37 @@ def _claim_falls(found: SpreadByPanel, algorithms: tuple[str, ...]) -> Claim:
     return make_claim("The larger the popularity exponent, the less replication", ends, falling)
 
 
-def _claim_rises(found: SpreadByPanel, algorithms: tuple[str, ...]) -> Claim:
-    lines = {name: _axis_values(found, "sources", name) for name in algorithms}
+def _claim_rises(spreads: SpreadByPanel, algorithms: tuple[str, ...]) -> Claim:
+    lines = {name: _axis_values(spreads, "sources", name) for name in algorithms}
     steps = {
         name: [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(line)]
         for name, line in lines.items()
     }
     holds = all(min(s) > -0.01 and s[-1] < s[0] for s in steps.values())
-    told = "; ".join(
+    text = "; ".join(
         f"{plot_style(name).label} " + ", ".join(format_number(value) for _, value in line)
         for name, line in lines.items()
     )
     return make_claim(
         "Replication grows with the sources per query, with diminishing returns",
-        f"for {', '.join(f'{at:g}' for at, _ in lines[algorithms[0]])} sources: {told}",
+        f"for {', '.join(f'{at:g}' for at, _ in lines[algorithms[0]])} sources: {text}",
         holds,
     )
 
 
 def _fig4_claims(rows: Rows) -> list[Claim]:
-    found = _spread_by_panel(rows)
+    spreads = _spread_by_panel(rows)
     paper = OFFLINE_ALGORITHMS[1:]
-    gains = {name: _ratios(found, "offrand", name) for name in ("ic", "mms", "partition")}
+    gains = {name: _ratios(spreads, "offrand", name) for name in ("ic", "mms", "partition")}
     most = max(max(gains[name].values()) for name in ("ic", "mms"))
-    single = {name: found["sources", 1.0, name] for name in paper}
-    beaten = _where_beaten(found, "mms", ("ic", "mqp", "offrand"))
+    single = {name: spreads["sources", 1.0, name] for name in paper}
+    beaten = _where_beaten(spreads, "mms", ("ic", "mqp", "offrand"))
     return [
-        _claim_falls(found, paper),
+        _claim_falls(spreads, paper),
         make_claim(
             "IC and MMS are up to four times better than OffRand",
-            f"IC up to {_describe_largest(gains['ic'])}, MMS up to {_describe_largest(gains['mms'])}; "
+            f"IC up to {_describe_largest(gains['ic'])}, "
+            f"MMS up to {_describe_largest(gains['mms'])}; "
             f"partition up to {_describe_largest(gains['partition'])}",
             most >= 3.5,
             "The largest gain is smaller here: how queries share sources is "
@@ -161,7 +163,7 @@ def _fig4_claims(rows: Rows) -> list[Claim]:
             "MMS evens the traffic of workers, not its sum: with few, very "
             "popular sources that costs copies.",
         ),
-        _claim_rises(found, paper),
+        _claim_rises(spreads, paper),
         make_claim(
             "Single-source queries are replicated at most twice (theorem 3)",
             ", ".join(f"{plot_style(name).label} {value}" for name, value in single.items()),
@@ -171,13 +173,13 @@ def _fig4_claims(rows: Rows) -> list[Claim]:
 
 
 def _fig5_claims(rows: Rows) -> list[Claim]:
-    found = _spread_by_panel(rows)
-    beaten = _where_beaten(found, "leastcost", ("leastsource", "leastqt", "onrand"))
-    source = _ratios(found, "leastsource", "leastcost")
-    random = {name: _ratios(found, "onrand", name) for name in ("leastcost", "herd", "repair")}
-    offline = _ratios(found, "mms", "leastcost")
+    spreads = _spread_by_panel(rows)
+    beaten = _where_beaten(spreads, "leastcost", ("leastsource", "leastqt", "onrand"))
+    source = _ratios(spreads, "leastsource", "leastcost")
+    random = {name: _ratios(spreads, "onrand", name) for name in ("leastcost", "herd", "repair")}
+    offline = _ratios(spreads, "mms", "leastcost")
     no_better = {
-        at: gain for at, gain in _ratios(found, "onrand", "leastqt").items() if gain > 1.05
+        at: gain for at, gain in _ratios(spreads, "onrand", "leastqt").items() if gain > 1.05
     }
     most = max(random["leastcost"].values())
     better = [at for at, gain in offline.items() if gain >= 0.995]
@@ -199,22 +201,23 @@ def _fig5_claims(rows: Rows) -> list[Claim]:
         ),
         make_claim(
             "LeastCost is up to four times better than OnRand",
-            f"LeastCost up to {_describe_largest(random['leastcost'])}; herd up to {_describe_largest(random['herd'])}, "
+            f"LeastCost up to {_describe_largest(random['leastcost'])}; "
+            f"herd up to {_describe_largest(random['herd'])}, "
             f"repaired up to {_describe_largest(random['repair'])}",
             most >= 3.5,
             "The largest gain is smaller on these instances.",
         ),
         make_claim(
             "LeastCost is as good as the best offline algorithm, MMS, and sometimes better",
-            f"MMS over LeastCost {format_number(min(offline.values()))} to {_describe_largest(offline)}; as good or "
-            f"better at {', '.join(better) if better else 'none'}",
+            f"MMS over LeastCost {format_number(min(offline.values()))} to "
+            f"{_describe_largest(offline)}; as good or better at {', '.join(better) or 'none'}",
             min(offline.values()) >= 0.95,
             "Sometimes: with few popular sources an order "
             "of arrival costs copies that a plan of all queries avoids.",
         ),
         make_claim(
             "LeastQT is virtually identical to OnRand",
-            f"OnRand over LeastQT up to {_describe_largest(_ratios(found, 'onrand', 'leastqt'))}",
+            f"OnRand over LeastQT up to {_describe_largest(_ratios(spreads, 'onrand', 'leastqt'))}",
             not no_better,
             "Where many queries are of few types (one source a query, or "
             "heavy popularity) counting types does keep equal queries together; with types that "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     BETA,
     BETAS,
@@ -25,6 +25,7 @@ from evenflow.research.experiments.herding.common import (
     point_seed,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,
@@ -97,30 +98,36 @@ def _draw(rows: Rows) -> "Figure":
 
 
 def _claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "replication_factor", ["correlation", "exponent", "algorithm"])
+    spreads = group_spreads(rows, "replication_factor", ["correlation", "exponent", "algorithm"])
     # Independent rates at every exponent, against related ones at the same popularity.
     at_two = {
         name: [
-            found["negative", BETA, name].mean,
-            float(np.mean([v.mean for k, v in found.items() if k[0] == "random" and k[2] == name])),
-            found["positive", BETA, name].mean,
+            spreads["negative", BETA, name].mean,
+            float(
+                np.mean([v.mean for k, v in spreads.items() if k[0] == "random" and k[2] == name])
+            ),
+            spreads["positive", BETA, name].mean,
         ]
         for name in ALGORITHMS
     }
     ordered = all(values == sorted(values) for values in at_two.values())
     lost = {
         key: value
-        for key, value in found.items()
-        if key[2] in PAPER_ALGORITHMS[1:] and value.mean < 0.99 * found[*key[:2], "leastcost"].mean
+        for key, value in spreads.items()
+        if key[2] in PAPER_ALGORITHMS[1:]
+        and value.mean < 0.99 * spreads[*key[:2], "leastcost"].mean
     }
-    told = "; ".join(
-        f"{plot_style(name).label} {value} against {found[kind, exponent, 'leastcost']} "
+    text = "; ".join(
+        f"{plot_style(name).label} {value} against {spreads[kind, exponent, 'leastcost']} "
         f"({kind}, exponent {exponent:g})"
         for (kind, exponent, name), value in lost.items()
     )
-    cells, beaten = ({key[:2] for key in which} for which in (found, lost))
-    negative = [found["negative", key[1], "mms"].mean / found["negative", key[1], "leastcost"].mean
-                for key in found if key[0] == "negative" and key[2] == "mms"]  # fmt: skip
+    cells, beaten = ({key[:2] for key in group} for group in (spreads, lost))
+    negative = [
+        value.mean / spreads["negative", exponent, "leastcost"].mean
+        for (kind, exponent, name), value in spreads.items()
+        if kind == "negative" and name == "mms"
+    ]
     by = ["correlation", "exponent", "seed"]
     herd, partition = (
         paired_ratios(rows, "replication_factor", name, "leastcost", by)
@@ -139,8 +146,9 @@ def _claims(rows: Rows) -> list[Claim]:
         ),
         make_claim(
             "Typically LeastCost is the best, MMS included",
-            f"best in {len(cells - beaten)} of {len(cells)} cases; {told}; herd {herd} times "
-            f"LeastCost, partition {format_number(partition.low)} to {format_number(partition.high)} times",
+            f"best in {len(cells - beaten)} of {len(cells)} cases; {text}; herd {herd} times "
+            f"LeastCost, partition {format_number(partition.low)} to "
+            f"{format_number(partition.high)} times",
             len(beaten) <= len(cells) / 2,
             "MMS knows all queries beforehand, and with few popular sources "
             "LeastSource limits what a worker gathers.",

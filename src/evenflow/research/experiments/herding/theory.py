@@ -1,7 +1,7 @@
-"""What the paper proves: proposition 2 (random placement) and theorem 3 (single-source queries)."""
+"""Proved results: proposition 2 (random placement) and theorem 3 (single-source queries)."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import Fleet, PlacementProblem, measure_placement, plan_queries
 from evenflow.planning.queries.baselines import expected_traffic
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (
     BETA,
     PAPER,
@@ -18,6 +18,7 @@ from evenflow.research.experiments.herding.common import (
     draw_subscriptions,
     point_seed,
 )
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,
@@ -53,7 +54,7 @@ def _random_points(scale: Scale) -> list[Point]:
 def _disjoint_pieces(queries: int, workers: int) -> Subscriptions:
     """Return section 3.2's example: as many pieces as workers, each of ten sources.
 
-    Every query of a piece reads all of them, so that one worker could hold a piece for one copy.
+    Every query of a piece reads all its sources: one worker could serve the piece with one copy.
     """
     piece = np.arange(queries) * workers // queries
     sources = (piece[:, None] * 10 + np.arange(10)).astype(np.int32)
@@ -61,10 +62,10 @@ def _disjoint_pieces(queries: int, workers: int) -> Subscriptions:
     return Subscriptions(starts, sources.ravel(), np.ones(workers * 10), np.ones(queries))
 
 
-def _run_instances(point: Point, one: Callable[[Point], Row]) -> list[Row]:
-    """Measure several instances of a point: each alone is too short for a task of its own."""
+def _run_instances(point: Point, measure: Callable[[Point], Row]) -> list[Row]:
+    """Measure several instances of a point: one is too short for a Spark task."""
     return [
-        {"run": run, **one({**point, "seed": int(point["seed"]) + run})}
+        {"run": run, **measure({**point, "seed": int(point["seed"]) + run})}
         for run in range(int(point["runs"]))
     ]
 
@@ -80,7 +81,7 @@ def _measure_random(point: Point) -> Row:
         if point["family"] == "zipf"
         else _disjoint_pieces(queries, workers)
     )
-    boundless = Fleet.of(workers, absolute_slack=float(queries))  # nothing is turned away
+    boundless = Fleet.of(workers, absolute_slack=float(queries))  # accepts every query
     problem = PlacementProblem.of(subscriptions, boundless)
     placement = plan_queries(problem, "onrand", np.random.default_rng(point_seed(point)))
     worst = workers * float(subscriptions.rates.sum())
@@ -94,8 +95,10 @@ def _draw_random(rows: Rows) -> "Figure":
     figure, axes = figures.make_panels(2)
     for panel, (family, title) in zip(axes, FAMILIES.items(), strict=True):
         expected = group_spreads(rows, "expected_share", ["workers"], columns_equal(family=family))
-        found = group_spreads(rows, "share", ["workers"], columns_equal(family=family))
-        figures.draw_line(panel, "onrand", sorted((key[0], value) for key, value in found.items()))
+        spreads = group_spreads(rows, "share", ["workers"], columns_equal(family=family))
+        figures.draw_line(
+            panel, "onrand", sorted((key[0], value) for key, value in spreads.items())
+        )
         series = [(key[0], Spread((value.mean,))) for key, value in sorted(expected.items())]
         figures.draw_line(panel, "proposition 2", series)
         figures.use_log_axis(panel, "x")
@@ -179,13 +182,10 @@ def _measure_single_source(point: Point) -> Row:
 def _draw_single_source(rows: Rows) -> "Figure":
     figure, axes = figures.make_panels(2)
     for panel, (kind, title) in zip(axes, RATES.items(), strict=True):
-
-        def here(row: dict[str, Any], kind: str = kind) -> bool:
-            return bool(row["rates"] == kind)
-
-        found = group_spreads(rows, "ratio", ["sources_per_worker"], here)
-        proved = group_spreads(rows, "proved", ["sources_per_worker"], here)
-        figures.draw_line(panel, "single-source", sorted((k[0], v) for k, v in found.items()))
+        with_rates = columns_equal(rates=kind)
+        spreads = group_spreads(rows, "ratio", ["sources_per_worker"], with_rates)
+        proved = group_spreads(rows, "proved", ["sources_per_worker"], with_rates)
+        figures.draw_line(panel, "single-source", sorted((k[0], v) for k, v in spreads.items()))
         figures.draw_line(panel, "proved", sorted((k[0], v) for k, v in proved.items()))
         figures.use_log_axis(panel, "x")
         panel.set(xlabel="sources per worker", ylabel="traffic over the optimum's lower bound",
@@ -196,18 +196,18 @@ def _draw_single_source(rows: Rows) -> "Figure":
 
 
 def _single_claims(rows: Rows) -> list[Claim]:
-    found = rows.to_pylist()
-    kinds = {kind: [row for row in found if row["rates"] == kind] for kind in RATES}
+    instances = rows.to_pylist()
+    kinds = {kind: [row for row in instances if row["rates"] == kind] for kind in RATES}
     worst = {
-        kind: max(mine, key=lambda row: row["ratio"] / row["proved"])
-        for kind, mine in kinds.items()
+        kind: max(instances, key=lambda row: row["ratio"] / row["proved"])
+        for kind, instances in kinds.items()
     }
-    factor = max(row["replication_factor"] for row in found if row["sizes"] == "even")
+    factor = max(row["replication_factor"] for row in instances if row["sizes"] == "even")
 
-    def kept(kind: str) -> bool:
+    def within_bound(kind: str) -> bool:
         return all(row["ratio"] <= row["proved"] * (1 + 1e-9) for row in kinds[kind])
 
-    def told(kind: str) -> str:
+    def describe(kind: str) -> str:
         row = worst[kind]
         return (
             f"in {len(kinds[kind])} instances at most {row['ratio']:.4g} times a lower bound "
@@ -215,16 +215,23 @@ def _single_claims(rows: Rows) -> list[Claim]:
         )
 
     return [
-        make_claim("Equal rates: at most 1 + k/m times the optimum (theorem 3)", told("equal"),
-              kept("equal")),
-        make_claim("Any rates: at most twice the optimum (theorem 3)", told("pareto"), kept("pareto")),
+        make_claim(
+            "Equal rates: at most 1 + k/m times the optimum (theorem 3)",
+            describe("equal"),
+            within_bound("equal"),
+        ),
+        make_claim(
+            "Any rates: at most twice the optimum (theorem 3)",
+            describe("pareto"),
+            within_bound("pareto"),
+        ),
         make_claim(
             "Single-source replication is at most 2",
-            f"at most {format_number(factor)} where all sources are equally popular; one that fills "
-            "several workers is shipped to several by any plan",
+            f"at most {format_number(factor)} where all sources are equally popular; one that "
+            "fills several workers is shipped to several by any plan",
             factor <= 2,
         ),
-    ]  # fmt: skip
+    ]
 
 
 EXPERIMENTS = (
@@ -232,7 +239,7 @@ EXPERIMENTS = (
         id="herding-prop2",
         paper=PAPER,
         title="Traffic of random placement (proposition 2)",
-        shows="random placement beside its closed form",
+        shows="random placement against its closed form",
         cost_note="10 s on 2 cores",
         points=_random_points,
         run=_run_random,
@@ -243,7 +250,7 @@ EXPERIMENTS = (
         id="herding-theorem3",
         paper=PAPER,
         title="The 2-approximation for single-source queries (theorem 3)",
-        shows="its traffic over a lower bound of the optimum, beside what is proved",
+        shows="its traffic over a lower bound of the optimum, and the proved factor",
         cost_note="5 s on 2 cores",
         points=_single_points,
         run=_run_single_source,

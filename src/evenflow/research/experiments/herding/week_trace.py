@@ -1,13 +1,13 @@
 """A week of arrivals: figure 9's comparison on a synthetic trace (section 6.2).
 
-The paper's trace is not public. Here queries arrive over seven days with a daily rhythm (from a
-fifth to nine fifths of the mean) and live a day in the mean, on 200 workers ("100's of servers").
-How much can be saved depends on how queries share sources, which the paper does not tell; so there
-are three weeks: queries as everywhere in section 6.1 (two sources, exponent 2), where most sources
-are read by one or two, and few popular sources (exponent 1) with two or one a query.
+The paper's trace is not public. Here queries arrive over seven days with a daily rhythm (0.2 to 1.8
+times the mean) and live a day on average, on 200 workers ("100's of servers"). The savings depend
+on how queries share sources, which the paper does not say; so there are three weeks: queries as in
+section 6.1 (two sources, exponent 2), where most sources have one or two readers, and few popular
+sources (exponent 1) with two or one per query.
 
-Beside the rules stands `partition`, every six hours from scratch on the queries that live then and
-with the room that arrivals have then: a plan that knows everything and may move everything.
+For comparison, `partition` plans the live queries from scratch every six hours, with the slack that
+arrivals have: it knows all queries and may move all of them.
 """
 
 from typing import TYPE_CHECKING
@@ -16,9 +16,10 @@ import numpy as np
 
 from evenflow.planning.queries import Fleet, PlacementProblem, plan_queries, total_traffic
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.churn import online_rule
 from evenflow.research.experiments.herding.common import PAPER, draw_subscriptions, point_seed
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.query_churn import (
     Churn,
     draw_arrivals_and_departures,
@@ -78,7 +79,7 @@ def _measure(point: Point) -> list[Row]:
         return _measure_replanning(point, churn)
     rule = online_rule(str(point["algorithm"]), count)
     fleet = Fleet.of(int(point["workers"]))
-    history = simulate_churn(
+    trace = simulate_churn(
         rule, draw_subscriptions(point), fleet, churn, point_seed(point), samples=7 * 24
     )
     return [
@@ -88,12 +89,12 @@ def _measure(point: Point) -> list[Row]:
             "traffic": sample.traffic,
             "worst": sample.workers * sample.traffic / sample.replication_factor,
         }
-        for sample in history.samples
+        for sample in trace.samples
     ]
 
 
 def _measure_replanning(point: Point, churn: Churn) -> list[Row]:
-    """Plan the live queries anew every six hours; the same queries live as under the rules."""
+    """Plan the live queries from scratch every six hours; the trace is that of the rules."""
     subscriptions, fleet = draw_subscriptions(point), Fleet.of(int(point["workers"]))
     arrived, departs = draw_arrivals_and_departures(
         len(subscriptions), churn, np.random.default_rng(point_seed(point))
@@ -122,10 +123,12 @@ def _draw(rows: Rows) -> "Figure":
     lines += [(name, name, "traffic") for name in (*RULES, "partition")]
     for panel, week in zip(axes, WEEK_TRACES, strict=False):
         for name, algorithm, column in lines:
-            found = group_spreads(
+            spreads = group_spreads(
                 rows, column, ["hour"], columns_equal(week=week, algorithm=algorithm, seed=0)
             )
-            figures.draw_line(panel, name, sorted((key[0], value) for key, value in found.items()))
+            figures.draw_line(
+                panel, name, sorted((key[0], value) for key, value in spreads.items())
+            )
         figures.use_log_axis(panel)
         panel.set(ylabel="traffic (source rates)", title=week)
     live = group_spreads(
@@ -145,7 +148,7 @@ def _draw(rows: Rows) -> "Figure":
 
 
 def _traffic_shares(rows: Rows) -> dict[tuple[str, str], Spread]:
-    """Return the traffic of a week after its first day, in that of the worst plan."""
+    """Return the traffic after the first day, as share of the worst plan's."""
     sums: dict[tuple[str, str, int], list[float]] = {}
     for row in rows.to_pylist():
         if row["hour"] > 24:
@@ -162,10 +165,10 @@ def _claims(rows: Rows) -> list[Claim]:
     share = _traffic_shares(rows)
     robin = {week: share["roundrobin", week].mean for week in WEEK_TRACES}
 
-    def of_robin(name: str, week: str) -> float:
+    def percent_of_robin(name: str, week: str) -> float:
         return 100 * share[name, week].mean / robin[week]
 
-    leastcost = [of_robin("leastcost", week) for week in WEEK_TRACES]
+    leastcost = [percent_of_robin("leastcost", week) for week in WEEK_TRACES]
     return [
         make_claim(
             "Round robin is nearly as bad as shipping every source to every worker",
@@ -178,10 +181,10 @@ def _claims(rows: Rows) -> list[Claim]:
         make_claim(
             "LeastCost needs about 11 % of round robin's traffic",
             "; ".join(
-                f"{week}: LeastCost {format_number(of_robin('leastcost', week))} %, herd "
-                f"{format_number(of_robin('herd', week))} %, with moves "
-                f"{format_number(of_robin('herd, moving', week))} %, partition "
-                f"{format_number(of_robin('partition', week))} %"
+                f"{week}: LeastCost {format_number(percent_of_robin('leastcost', week))} %, herd "
+                f"{format_number(percent_of_robin('herd', week))} %, with moves "
+                f"{format_number(percent_of_robin('herd, moving', week))} %, partition "
+                f"{format_number(percent_of_robin('partition', week))} %"
                 for week in WEEK_TRACES
             ),
             min(leastcost) <= 11 <= max(leastcost),

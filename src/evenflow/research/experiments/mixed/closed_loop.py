@@ -1,14 +1,14 @@
-"""What the planner-level experiments of mixed-key-routing (HPDC 2017) share: the closed loop.
+"""The closed loop of the planner-level experiments of mixed-key-routing (HPDC 2017).
 
-Table II's defaults: skew z 0.85, fluctuation f 1, tolerance theta 0.08, table 3,000, beta 1.5, R 8;
-100,000 keys on 15 workers (figure 18's limit of 9,350 of 10,000 entries is 14/15). Each interval
-shifts the load of one worker by f means; the planner answers, and its plan is the next one's start.
-What is reported is the mean over the intervals of a run, once the window is full.
+Defaults are those of table II: skew z 0.85, fluctuation f 1, tolerance theta 0.08, table 3,000,
+beta 1.5, R 8; 100,000 keys on 15 workers (figure 18's limit of 9,350 of 10,000 entries is 14/15).
+Each interval shifts the load of one worker by f means, the planner plans, and the next interval
+starts from its plan. Reported values are means over the intervals once the window is full.
 
 `paper` has 50 intervals and the paper's 5 runs, `small` 6 and 2.
 
-Planning time is CPU time of the planner alone, kernels compiled, beside that of one
-`numpy.argsort` of the same costs: seconds depend on the machine, their ratio hardly.
+Planning time is the CPU time of the planner, kernels compiled, also as multiple of one
+`numpy.argsort` of the same costs, which depends less on the machine.
 """
 
 import statistics
@@ -24,8 +24,8 @@ from evenflow.model import KeyLoads, hash_keys, imbalance, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan, feasible, warm_up
 from evenflow.planning.keys.metrics import moved_state, windowed_state
-from evenflow.research.experiment import Point, Row, Scale
 from evenflow.research.key_workload import fluctuate_costs, zipf_costs
+from evenflow.research.points import Point, Row, Scale
 
 PAPER = "Parallel stream processing against workload skewness and variance (HPDC 2017)"
 DEFAULTS: Point = {
@@ -47,7 +47,7 @@ PLANNING_LABEL = "planning time (ms)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjustment:
-    """One interval of the loop: what the planner was given, its plan, and its CPU seconds."""
+    """One interval of the loop: input, plan and CPU seconds of the planner."""
 
     keys: KeyLoads
     plan: KeyPlan
@@ -60,12 +60,12 @@ def point_config(point: Point) -> KeyConfig:
 
 
 def run_adjustments(point: Point, count: int) -> Iterator[Adjustment]:
-    """Run the loop, and yield that many adjustments after the window has filled."""
+    """Run the loop and yield `count` adjustments after the window has filled."""
     config, planner = point_config(point), ALGORITHMS[str(point["algorithm"])]
-    number, workers, window = int(point["keys"]), int(point["workers"]), int(point["window"])
+    key_count, workers, window = int(point["keys"]), int(point["workers"]), int(point["window"])
     rng = np.random.default_rng(100 + int(point["seed"]))
-    home = jump_hash(hash_keys(np.arange(number)), workers)
-    owner, cost = home, zipf_costs(number, float(point["skew"]), rng)
+    home = jump_hash(hash_keys(np.arange(key_count)), workers)
+    owner, cost = home, zipf_costs(key_count, float(point["skew"]), rng)
     sizes: list[Floats] = []
     warm_up(str(point["algorithm"]))
     for interval in range(window + count):
@@ -80,20 +80,23 @@ def run_adjustments(point: Point, count: int) -> Iterator[Adjustment]:
 
 
 def with_cpu_seconds(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what the work returns, and the CPU seconds of this thread that it took."""
-    begun = time.thread_time()
+    """Return the result of the work and the CPU seconds that it took on this thread."""
+    started = time.thread_time()
     result = work()
-    return result, time.thread_time() - begun
+    return result, time.thread_time() - started
 
 
 def measure_loop(point: Point) -> list[Row]:
     """Run a point's loop and report section V's measures, means over its adjustments."""
     config = point_config(point)
-    done = list(run_adjustments(point, int(point["intervals"])))
-    moved = [100 * moved_state(one.keys, one.plan.owner) / one.keys.state.sum() for one in done]
-    seconds = statistics.median(one.cpu_seconds for one in done)
+    adjustments = list(run_adjustments(point, int(point["intervals"])))
+    moved = [
+        100 * moved_state(adjustment.keys, adjustment.plan.owner) / adjustment.keys.state.sum()
+        for adjustment in adjustments
+    ]
+    seconds = statistics.median(adjustment.cpu_seconds for adjustment in adjustments)
     sort = statistics.median(
-        with_cpu_seconds(partial(np.argsort, one.keys.cost))[1] for one in done
+        with_cpu_seconds(partial(np.argsort, adjustment.keys.cost))[1] for adjustment in adjustments
     )
     return [
         {
@@ -102,9 +105,20 @@ def measure_loop(point: Point) -> list[Row]:
             "most_moved_percent": float(max(moved)),
             "milliseconds": 1000 * seconds,
             "times_argsort": seconds / sort,
-            "max_over_mean": float(np.mean([imbalance(one.plan.loads) for one in done])),
-            "table_size": float(np.mean([one.plan.table_size(one.keys) for one in done])),
-            "feasible": float(np.mean([feasible(one.keys, config, one.plan) for one in done])),
+            "max_over_mean": float(
+                np.mean([imbalance(adjustment.plan.loads) for adjustment in adjustments])
+            ),
+            "table_size": float(
+                np.mean([adjustment.plan.table_size(adjustment.keys) for adjustment in adjustments])
+            ),
+            "feasible": float(
+                np.mean(
+                    [
+                        feasible(adjustment.keys, config, adjustment.plan)
+                        for adjustment in adjustments
+                    ]
+                )
+            ),
         }
     ]
 

@@ -1,11 +1,12 @@
-"""What figures 8 to 10 and 12 share: time, state moved and balance, Mixed beside MinTable."""
+"""Shared by figures 8 to 10 and 12: planning time, moved state and balance of planners."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Rows
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import MOVED_LABEL, PLANNING_LABEL, WINDOWS
+from evenflow.research.points import Rows
 from evenflow.research.seed_statistics import (
     Spread,
     columns_equal,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLANNERS = ("mixed", "mintable", "cover")
-MEASURES = (  # column, label, and where its axis begins: None for a logarithmic one
+MEASURES = (  # column, label, minimum of the axis: None for a logarithmic one
     ("milliseconds", PLANNING_LABEL, None),
     ("moved_percent", MOVED_LABEL, 0.0),
     ("max_over_mean", "fullest worker after it (means)", 1.0),
@@ -52,13 +53,13 @@ def moved_state_spreads(rows: Rows, x: str) -> SpreadByKey:
 
 
 def moved_state_ratios(
-    found: SpreadByKey, first: str, second: str, window: int
+    spreads: SpreadByKey, first: str, second: str, window: int
 ) -> dict[Any, float]:
-    """Return how many times more state the first moves, by place on the axis."""
+    """Return the moved state of the first over the second planner, by place on the axis."""
     return {
-        at: value.mean / found[second, w, at].mean
-        for (name, w, at), value in found.items()
-        if name == first and w == window and found[second, w, at].mean
+        at: value.mean / spreads[second, w, at].mean
+        for (name, w, at), value in spreads.items()
+        if name == first and w == window and spreads[second, w, at].mean
     }
 
 
@@ -74,28 +75,32 @@ def format_values(values: dict[Any, float], unit: str = "") -> str:
 
 
 def claim_cheaper(rows: Rows, x: str, claim: str, at: Sequence[Any], factor: float = 1.0) -> Claim:
-    """Judge whether MinTable moves more than `factor` times what Mixed moves at these places."""
-    found = moved_state_spreads(rows, x)
-    ratios = {w: moved_state_ratios(found, "mintable", "mixed", w) for w in WINDOWS}
-    ours = [ratio for w in WINDOWS for place, ratio in moved_state_ratios(found, "cover", "mixed", w).items()
-            if place in at]  # fmt: skip
+    """Check that MinTable moves more than `factor` times the state of Mixed at these places."""
+    spreads = moved_state_spreads(rows, x)
+    ratios = {w: moved_state_ratios(spreads, "mintable", "mixed", w) for w in WINDOWS}
+    ours = [
+        ratio
+        for w in WINDOWS
+        for place, ratio in moved_state_ratios(spreads, "cover", "mixed", w).items()
+        if place in at
+    ]
     return make_claim(
         claim,
         "MinTable over Mixed, "
-        + "; ".join(f"window {w}: {format_values(mine)}" for w, mine in ratios.items())
+        + "; ".join(f"window {w}: {format_values(values)}" for w, values in ratios.items())
         + f". Judged at {', '.join(f'{place:,}' for place in at)}; there cover moves "
         f"{Spread(tuple(ours))} times what Mixed moves",
-        all(mine.get(place, 0) > factor for mine in ratios.values() for place in at),
+        all(values.get(place, 0) > factor for values in ratios.values() for place in at),
     )
 
 
 def claim_cheaper_with_window(rows: Rows, x: str, at: Sequence[Any]) -> Claim:
-    """Judge whether plans get cheaper with more history to choose from."""
-    found = moved_state_spreads(rows, x)
+    """Check that a larger window makes plans cheaper."""
+    spreads = moved_state_spreads(rows, x)
     share = [
-        found["mixed", 5, place].mean / found["mixed", 1, place].mean
+        spreads["mixed", 5, place].mean / spreads["mixed", 1, place].mean
         for place in at
-        if found["mixed", 1, place].mean
+        if spreads["mixed", 1, place].mean
     ]
     return make_claim(
         "A larger window makes Mixed's plans cheaper",

@@ -1,12 +1,12 @@
-"""Planning on groups of like keys: figure 11 (section IV).
+"""Planning on groups of similar keys: figure 11 (section IV).
 
 A case is one snapshot of the closed loop, after ten adjustments by Mixed. Its keys are grouped by
-discretised cost and state at degree R; Mixed plans on the groups, and the plan is turned back into
-keys. In the paper workers group their own keys when they report, so that the controller only plans;
-both times are told: planning alone, and all of it. "original" is Mixed on the keys themselves.
+discretised cost and state at degree R; Mixed plans the groups, and the plan is converted back to
+keys. In the paper workers group their keys when they report, so that the controller only plans; we
+report both times: planning alone and the total. "original" is Mixed on the keys.
 
-Load errors are those of the discretised costs, the largest of a worker: with one running deviation
-over all workers, as printed, and with one for each worker, as ours.
+The load error is the largest relative error of a worker's load from discretised costs: with one
+running deviation over all workers, as printed in the paper, and with one per worker (ours).
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from evenflow.planning.keys.compact import compact_with_degree, group_keys, mixe
 from evenflow.planning.keys.discretise import discretise
 from evenflow.planning.keys.metrics import moved_state
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import (
     DEFAULTS,
     INTERVALS,
@@ -32,6 +32,7 @@ from evenflow.research.experiments.mixed.closed_loop import (
     run_adjustments,
     with_cpu_seconds,
 )
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import format_number, group_spreads, make_claim
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 NOT_DISCRETISED = 0
 DEGREES = (NOT_DISCRETISED, 1, 2, 4, 8, 16, 32, 64, 128, 256)
 KEYS: dict[Scale, int] = {"small": 100_000, "paper": 1_000_000}
-REPEATS = 9  # of which the shortest counts: it is the least disturbed
+REPEATS = 9  # the fastest counts
 
 
 def _points(scale: Scale) -> list[Point]:
@@ -58,14 +59,14 @@ def _points(scale: Scale) -> list[Point]:
 
 
 def _measure(point: Point) -> list[Row]:
-    """Measure all degrees on one snapshot, one after another: their times are to be compared."""
+    """Measure all degrees on one snapshot in one task, so that times are comparable."""
     *_, last = run_adjustments(point, int(point["intervals"]))
     return [_measure_degree(last.keys, point, degree) for degree in DEGREES]
 
 
 def _measure_degree(keys: KeyLoads, point: Point, degree: int) -> Row:
     config, rng = point_config(point), np.random.default_rng(0)
-    aim = balance_goal(keys, config)
+    goal = balance_goal(keys, config)
     if degree == NOT_DISCRETISED:
         mixed = ALGORITHMS["mixed"]
         runs = [with_cpu_seconds(lambda: mixed(keys, config, rng)) for _ in range(REPEATS)]
@@ -79,20 +80,20 @@ def _measure_degree(keys: KeyLoads, point: Point, degree: int) -> Row:
             "error_percent": 0.0,
             "own_error_percent": 0.0,
         }
-    records, _ = group_keys(keys, aim, degree)
-    wholes = [
+    records, _ = group_keys(keys, goal, degree)
+    totals = [
         with_cpu_seconds(lambda: compact_with_degree(keys, config, degree)) for _ in range(REPEATS)
     ]
     plans = [
-        with_cpu_seconds(lambda: mixed_records(records, config, keys.workers, aim.max_load))
+        with_cpu_seconds(lambda: mixed_records(records, config, keys.workers, goal.max_load))
         for _ in range(REPEATS)
     ]
     return {
         "degree": degree,
         "records": len(records.cost),
         "planning_ms": 1000 * min(seconds for _, seconds in plans),
-        "total_ms": 1000 * min(seconds for _, seconds in wholes),
-        "moved_percent": _moved_percent(keys, wholes[0][0].owner),
+        "total_ms": 1000 * min(seconds for _, seconds in totals),
+        "moved_percent": _moved_percent(keys, totals[0][0].owner),
         "error_percent": _worst_load_error(keys, discretise(keys.cost, degree)),
         "own_error_percent": _worst_load_error(keys, discretise(keys.cost, degree, keys.owner)),
     }
@@ -112,14 +113,14 @@ def _draw(rows: Rows) -> "Figure":
     figure, axes = figures.make_panels(3)
     named = ["original", *(str(degree) for degree in DEGREES[1:])]
     for name, column in (("records", "planning_ms"), ("whole", "total_ms")):
-        found = group_spreads(rows, column, ["degree"])
-        figures.draw_line(axes[0], name, [(at, found[d,]) for at, d in enumerate(DEGREES)])
+        spreads = group_spreads(rows, column, ["degree"])
+        figures.draw_line(axes[0], name, [(at, spreads[d,]) for at, d in enumerate(DEGREES)])
     for name, column in (("printed", "error_percent"), ("by worker", "own_error_percent")):
-        found = group_spreads(rows, column, ["degree"])
-        series = [(at, found[d,]) for at, d in enumerate(DEGREES) if d != NOT_DISCRETISED]
+        spreads = group_spreads(rows, column, ["degree"])
+        series = [(at, spreads[d,]) for at, d in enumerate(DEGREES) if d != NOT_DISCRETISED]
         figures.draw_line(axes[1], name, series)
-    found = group_spreads(rows, "moved_percent", ["degree"])
-    figures.draw_line(axes[2], "compact", [(at, found[d,]) for at, d in enumerate(DEGREES)])
+    spreads = group_spreads(rows, "moved_percent", ["degree"])
+    figures.draw_line(axes[2], "compact", [(at, spreads[d,]) for at, d in enumerate(DEGREES)])
     for panel, label in zip(
         axes, ("planning time (ms)", "largest error of a load (%)", MOVED_LABEL), strict=True
     ):
@@ -127,7 +128,7 @@ def _draw(rows: Rows) -> "Figure":
         panel.set(xlabel="degree of discretisation R", ylabel=label)
     figures.use_log_axis(axes[0])
     figures.use_log_axis(axes[1])
-    axes[2].set_ylim(0, 1.2 * max(value.high for value in found.values()))
+    axes[2].set_ylim(0, 1.2 * max(value.high for value in spreads.values()))
     axes[0].legend()
     axes[1].legend()
     return figure
@@ -150,8 +151,9 @@ def _claims(rows: Rows) -> list[Claim]:
         make_claim(
             "Planning is an order of magnitude faster at R = 8 than on the original keys",
             f"{format_number(faster[8])} times faster on {records[8,]} records than on "
-            f"{records[NOT_DISCRETISED,]} keys ({planning[8,]} against {planning[NOT_DISCRETISED,]} ms); with "
-            f"grouping and turning back {format_number(original / total[8,].mean)} times ({total[8,]} ms)",
+            f"{records[NOT_DISCRETISED,]} keys ({planning[8,]} against "
+            f"{planning[NOT_DISCRETISED,]} ms); with grouping and turning back "
+            f"{format_number(original / total[8,].mean)} times ({total[8,]} ms)",
             faster[8] >= 8,
             "Planning on the keys themselves is one pass over them and "
             "a sort of what is overloaded: milliseconds where the paper's took six seconds, so "

@@ -1,16 +1,16 @@
 """Mixed against Readj and brute force as the load changes faster: figure 12 (section V).
 
-Readj is given the best of fourteen thresholds each time, whose tries all count as its time, as does
-the search in the paper; tried alone, its best threshold would be a fraction of that. Its swaps are
-found by binary search instead of trying all pairs, which makes it faster than the paper's. MixedBF
-tries every number of entries to send home: `small` has 10,000 keys, else it alone takes hours.
+Readj tries fourteen thresholds each time and uses the best; its time includes all tries, as in the
+paper. It finds swaps by binary search instead of trying all pairs, which is faster. MixedBF tries
+every number of table entries to remove: `small` has 10,000 keys, as it would take hours otherwise.
 """
 
 from typing import TYPE_CHECKING
 
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import PAPER, measure_loop, point_grid
 from evenflow.research.experiments.mixed.comparison import draw_loop
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     format_number,
     group_spreads,
@@ -39,9 +39,9 @@ def _draw(rows: Rows) -> "Figure":
 def _claims(rows: Rows) -> list[Claim]:
     by = ["fluctuation", "seed"]
     slower = {name: paired_ratios(rows, "milliseconds", name, "mixed", by) for name in PLANNERS[1:]}
-    found = group_spreads(rows, "moved_percent", ["algorithm", "fluctuation"])
+    spreads = group_spreads(rows, "moved_percent", ["algorithm", "fluctuation"])
     first, last = FLUCTUATIONS[0], FLUCTUATIONS[-1]
-    growth = {name: found[name, last].mean - found[name, first].mean for name in PLANNERS}
+    growth = {name: spreads[name, last].mean - spreads[name, first].mean for name in PLANNERS}
     alike = paired_ratios(rows, "moved_percent", "mixedbf", "mixed", by)
     ours = paired_ratios(rows, "moved_percent", "cover", "mixed", by)
     times = group_spreads(rows, "milliseconds", ["algorithm", "fluctuation"])
@@ -62,9 +62,10 @@ def _claims(rows: Rows) -> list[Claim]:
         ),
         make_claim(
             "The migration cost of Mixed grows more slowly with f than Readj's",
-            f"from f {first:g} to {last:g}: Mixed {found['mixed', first]} to "
-            f"{found['mixed', last]} %, Readj {found['readj', first]} to {found['readj', last]} %; "
-            f"cover {found['cover', first]} to {found['cover', last]} % ({ours} times Mixed)",
+            f"from f {first:g} to {last:g}: Mixed {spreads['mixed', first]} to "
+            f"{spreads['mixed', last]} %, Readj {spreads['readj', first]} to "
+            f"{spreads['readj', last]} %; "
+            f"cover {spreads['cover', first]} to {spreads['cover', last]} % ({ours} times Mixed)",
             growth["mixed"] < growth["readj"],
         ),
         make_claim(

@@ -1,8 +1,8 @@
-"""How uneven the hash alone leaves workers: figure 7 (section V).
+"""Load skew under the hash alone: figure 7 (section V).
 
-The loads of all workers, sorted and averaged over 50 intervals, in units of their mean. Nothing is
-balanced here, so swaps directed at one worker would pile up; instead each interval deals the Zipf
-frequencies to the keys anew, which is where undirected swaps lead in the long run.
+The loads of all workers, sorted and averaged over 50 intervals, in units of their mean. Without
+balancing, swaps directed at one worker would accumulate; so each interval assigns the Zipf
+frequencies to the keys at random, the limit of undirected swaps.
 """
 
 from typing import TYPE_CHECKING
@@ -11,9 +11,10 @@ import numpy as np
 
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import DEFAULTS, PAPER, SEEDS
 from evenflow.research.key_workload import zipf_costs
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,
@@ -79,9 +80,9 @@ def _draw(rows: Rows) -> "Figure":
 
 def _max_over_min_load(rows: Rows, panel: str) -> dict[int, float]:
     """Return the load of the fullest worker over that of the emptiest."""
-    found = group_spreads(rows, "load", [panel, "percentile"], columns_equal(panel=panel))
+    spreads = group_spreads(rows, "load", [panel, "percentile"], columns_equal(panel=panel))
     values: dict[int, list[float]] = {}
-    for (at, _), spread in found.items():
+    for (at, _), spread in spreads.items():
         values.setdefault(at, []).append(spread.mean)
     return {at: max(loads) / min(loads) for at, loads in sorted(values.items())}
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import PAPER, WINDOWS, measure_loop, point_grid
 from evenflow.research.experiments.mixed.comparison import (
     PLANNERS,
@@ -12,6 +12,7 @@ from evenflow.research.experiments.mixed.comparison import (
     format_values,
     moved_state_spreads,
 )
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import group_spreads, make_claim
 
 if TYPE_CHECKING:
@@ -34,10 +35,10 @@ def _draw(rows: Rows) -> "Figure":
 def _claims(rows: Rows) -> list[Claim]:
     times = group_spreads(rows, "milliseconds", ["algorithm", "keys"])
     ratio = group_spreads(rows, "times_argsort", ["algorithm", "keys"])
-    found = moved_state_spreads(rows, "keys")
+    spreads = moved_state_spreads(rows, "keys")
     taken = sorted(set(rows["keys"].to_pylist()))
-    ranges = {w: [found["mixed", w, at].mean for at in taken] for w in WINDOWS}
-    stable = all(max(mine) < 2.5 * min(mine) for mine in ranges.values())
+    ranges = {w: [spreads["mixed", w, at].mean for at in taken] for w in WINDOWS}
+    stable = all(max(moved) < 2.5 * min(moved) for moved in ranges.values())
     return [
         claim_cheaper(rows, "keys", "Mixed moves less state than MinTable at any number of keys",
                  taken),
@@ -50,8 +51,8 @@ def _claims(rows: Rows) -> list[Claim]:
         make_claim(
             "Mixed's cost is stable whatever the number of keys",
             "; ".join(
-                f"window {w}: " + format_values(dict(zip(taken, mine, strict=True))) + " %"
-                for w, mine in ranges.items()
+                f"window {w}: " + format_values(dict(zip(taken, moved, strict=True))) + " %"
+                for w, moved in ranges.items()
             ),
             stable,
         ),

@@ -1,9 +1,10 @@
-"""Throughput and latency as the load changes faster: figure 13 (section V), played on Spark.
+"""Throughput and latency as the load changes faster: figure 13 (section V), live on Spark.
 
-A windowed count of keys of Zipf's law, z 0.85. After a number of batches the load of one worker
-shifts by f means; what is counted is what follows that change, until the next.
+A windowed count of Zipf keys, z 0.85. After some batches the load of one worker shifts by f means;
+batches from the first shift on count.
 
-Departure: the shift is that of the hash's owners, since rows are made before they are routed.
+Difference from the paper: the shift refers to the owners by hash, since rows are generated before
+they are routed.
 """
 
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.comparison import SpreadByKey
 from evenflow.research.experiments.mixed.live_points import (
@@ -27,6 +29,7 @@ from evenflow.research.experiments.mixed.live_points import (
 )
 from evenflow.research.key_workload import fluctuate_costs, zipf_costs
 from evenflow.research.live_workload import LiveWorkload, count_workload, point_balancing
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     format_number,
     group_spreads,
@@ -44,8 +47,7 @@ FLUCTUATIONS: dict[Scale, tuple[float, ...]] = {
 }
 KEYS: dict[Scale, int] = {"small": 10_000, "paper": 100_000}
 CHANGES: dict[Scale, int] = {"small": 1, "paper": 4}
-BATCH_US = 10_000_000
-START_US = 1_767_225_600_000_000  # 2026
+BATCH_US = 10 * SECOND_US
 
 
 def _points(scale: Scale) -> list[Point]:
@@ -59,21 +61,21 @@ def _points(scale: Scale) -> list[Point]:
 
 
 def fluctuating_batches(point: Point) -> list[pa.Table]:
-    """Return the stream: keys by Zipf's law, whose load shifts at every change."""
+    """Return the stream: Zipf keys whose load shifts at every change."""
     rng = np.random.default_rng(100 + int(point["seed"]))
-    number, workers = int(point["keys"]), int(point["workers"])
-    home = jump_hash(hash_keys(np.arange(number)), workers)
-    cost = zipf_costs(number, float(point["skew"]), rng, total=1.0)
-    made = []
+    key_count, workers = int(point["keys"]), int(point["workers"])
+    home = jump_hash(hash_keys(np.arange(key_count)), workers)
+    cost = zipf_costs(key_count, float(point["skew"]), rng, total=1.0)
+    batches = []
     for at in range(int(point["change"]) * (1 + int(point["changes"]))):
         if at and at % int(point["change"]) == 0:
             cost = fluctuate_costs(cost, home, workers, float(point["fluctuation"]), rng)
         count = int(point["batch_rows"])
         times = START_US + at * BATCH_US + np.arange(count) * BATCH_US // count
-        keys = rng.choice(number, count, p=cost / cost.sum())
-        columns = [pa.array(times).cast(pa.timestamp("us", "UTC")), pa.array(keys)]
-        made.append(pa.Table.from_arrays(columns, names=["ts", "item"]))
-    return made
+        keys = rng.choice(key_count, count, p=cost / cost.sum())
+        columns = [pa.array(times).cast(EVENT_TIME), pa.array(keys)]
+        batches.append(pa.Table.from_arrays(columns, names=["ts", "item"]))
+    return batches
 
 
 def _live_workload(point: Point) -> LiveWorkload:
@@ -100,16 +102,16 @@ def _draw(rows: Rows) -> "Figure":
 
 def _claims(rows: Rows) -> list[Claim]:
     shown = summarise_points(rows)
-    found = group_spreads(shown, "throughput", ["algorithm", "fluctuation"])
+    spreads = group_spreads(shown, "throughput", ["algorithm", "fluctuation"])
     settled = group_spreads(shown, "settled", ["algorithm", "fluctuation"])
     pace = group_spreads(shown, "pace", ["algorithm", "fluctuation"])
-    places = sorted({f for _, f in found})
+    places = sorted({f for _, f in spreads})
     low, high = places[0], places[-1]
 
-    def of_ideal(name: str, values: SpreadByKey = found) -> dict[float, float]:
+    def of_ideal(name: str, values: SpreadByKey = spreads) -> dict[float, float]:
         return {f: values[name, f].mean / values["ideal", f].mean for f in places}
 
-    def told(shares: dict[float, float]) -> str:
+    def describe(shares: dict[float, float]) -> str:
         return ", ".join(f"{format_number(share)} at f {f:g}" for f, share in shares.items())
 
     mixed, readj, at_last = of_ideal("mixed"), of_ideal("readj"), of_ideal("mixed", settled)
@@ -120,10 +122,12 @@ def _claims(rows: Rows) -> list[Claim]:
     return [
         make_claim(
             "Mixed's throughput is very close to the ideal at every f",
-            f"of the ideal, once settled: {told(at_last)}, hash {told(of_ideal('hash', settled))}; "
-            f"over all batches since the change: {told(mixed)}, hash {told(of_ideal('hash'))}; "
-            f"by the fullest worker alone, settled: {told(of_ideal('mixed', pace))}, hash "
-            f"{told(of_ideal('hash', pace))}, Readj {told(of_ideal('readj', pace))}; "
+            f"of the ideal, once settled: {describe(at_last)}, "
+            f"hash {describe(of_ideal('hash', settled))}; "
+            f"over all batches since the change: {describe(mixed)}, "
+            f"hash {describe(of_ideal('hash'))}; "
+            f"by the fullest worker alone, settled: {describe(of_ideal('mixed', pace))}, hash "
+            f"{describe(of_ideal('hash', pace))}, Readj {describe(of_ideal('readj', pace))}; "
             f"cover {ours} times Mixed",
             min(at_last.values()) >= 0.9,
             NOISE_REASON,
@@ -137,10 +141,10 @@ def _claims(rows: Rows) -> list[Claim]:
         ),
         make_claim(
             "Readj works well only where the load changes little",
-            f"of the ideal: {told(readj)}; Mixed {told(mixed)}",
+            f"of the ideal: {describe(readj)}; Mixed {describe(mixed)}",
             readj[high] < 0.9 * readj[low] and readj[high] < 0.95 * mixed[high],
             "Planning is not what takes the time here: with the best of its thresholds and swaps "
-            "found by binary search Readj answers within the same border as the others.",
+            "found by binary search Readj answers after the same batch as the others.",
         ),
         make_claim(
             "The ideal is above every planner that keeps keys together",

@@ -1,20 +1,20 @@
-"""What figures 13 to 16 share: sizes, and how the batches of a played point are read.
+"""Shared by figures 13 to 16: sizes, and measures over the batches of a live point.
 
-Throughput is rows over seconds of all batches that count, adjusting and moving included. How much
-of that is spent before a plan answers a change depends on how long the load then stays, which the
-paper leaves open: claims about throughput read the last batches before the next change ("settled",
-their median) and tell the whole beside it. Latency is that of micro-batches: a batch's seconds,
-from its start to its commit, batches following each other without a pause.
+Throughput is rows over seconds of all counted batches, including planning and moves. The share of
+batches before a plan takes effect depends on how long the load then stays constant, which the paper
+does not say. So claims about throughput use the last batches before the next change ("settled",
+their median) and also report the total. Latency is the seconds of a micro-batch from start to
+commit; batches follow each other without a pause.
 
-Seconds are the clock's: what Spark itself needs for a batch, and what else the machine does, is in
-them. The fullest worker's own seconds ("pace") have neither.
+Seconds are wall time and include Spark's overhead and other load of the machine. The seconds of the
+fullest worker ("pace") include neither.
 
-Departures
-- Micro-batches of a bounded stream instead of Storm's single tuples; a row costs emulated time.
-- The controller waits for three batches and for certainty beyond three standard errors before it
-  judges, aims at half the tolerance so that plans last, and a plan holds from the next border but
-  one: a change of load costs every planner the same few batches. Those are its defaults.
-- Readj is given the best of fourteen thresholds each time.
+Differences from the paper
+- Micro-batches of a bounded stream instead of Storm's single tuples; rows cost emulated time.
+- With its defaults the controller waits for three batches and for a difference above three standard
+  errors, aims at half the tolerance so that plans last, and a plan takes effect two batches later.
+  So a change of load costs every planner the same few batches.
+- Readj tries fourteen thresholds each time and uses the best.
 """
 
 import statistics
@@ -24,8 +24,9 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.research import figures
-from evenflow.research.experiment import Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Experiment
 from evenflow.research.live_workload import requires_spark
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import group_spreads
 
 WORKERS: dict[Scale, int] = {"small": 8, "paper": 15}
@@ -33,7 +34,7 @@ BATCH_ROWS: dict[Scale, int] = {"small": 8_000, "paper": 60_000}
 COST_SECONDS = 4e-4
 CHANGE_BATCHES: dict[Scale, int] = {"small": 6, "paper": 20}  # batches from one change to the next
 SEEDS: dict[Scale, range] = {"small": range(1), "paper": range(5)}
-SETTLED_BATCHES = 3  # last batches before a change, by which a planner has done what it can
+SETTLED_BATCHES = 3  # last batches before a change, when plans have taken effect
 MEASURE_COLUMNS = {
     "batch",
     "rows",
@@ -53,7 +54,7 @@ NOISE_REASON = (
 
 
 def common_columns(scale: Scale, **more: Any) -> Point:
-    """Return what all points of a scale have."""
+    """Return the columns that all points of a scale share."""
     return {
         "workers": WORKERS[scale],
         "batch_rows": BATCH_ROWS[scale],
@@ -64,7 +65,7 @@ def common_columns(scale: Scale, **more: Any) -> Point:
 
 
 def summarise_points(rows: Rows, first: str = "change") -> Rows:
-    """Return one row for each point: its batches from number `first` (a column) on, summed up."""
+    """Return one row per point, which summarises its batches from number row[first] on."""
     points: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     named = [name for name in rows.column_names if name not in MEASURE_COLUMNS]
     for row in rows.to_pylist():
@@ -72,8 +73,8 @@ def summarise_points(rows: Rows, first: str = "change") -> Rows:
             points.setdefault(tuple(row[name] for name in named), []).append(row)
     return pa.Table.from_pylist(
         [
-            {**dict(zip(named, key, strict=True)), **_summarise_batches(mine)}
-            for key, mine in points.items()
+            {**dict(zip(named, key, strict=True)), **_summarise_batches(batches)}
+            for key, batches in points.items()
         ]
     )
 
@@ -96,13 +97,13 @@ def _summarise_batches(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def draw_level_lines(
     axes: Any, rows: Rows, y: str, algorithms: Sequence[str], xs: Sequence[float]
 ) -> None:
-    """Draw algorithms that do not depend on the axis as level lines."""
-    found = group_spreads(rows, y, ["algorithm"])
+    """Draw algorithms that do not depend on the x axis as horizontal lines."""
+    spreads = group_spreads(rows, y, ["algorithm"])
     for name in algorithms:
-        if (name,) in found:
-            figures.draw_line(axes, name, [(x, found[name,]) for x in (min(xs), max(xs))])
+        if (name,) in spreads:
+            figures.draw_line(axes, name, [(x, spreads[name,]) for x in (min(xs), max(xs))])
 
 
 def live_experiment(**fields: Any) -> Experiment:
-    """Return a live experiment."""
+    """Return an experiment whose points run on Spark."""
     return Experiment(run=requires_spark, live=True, **fields)

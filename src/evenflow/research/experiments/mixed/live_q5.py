@@ -1,14 +1,14 @@
-"""A continuous TPC-H Q5: figure 16 (section V), played on Spark.
+"""A continuous TPC-H Q5: figure 16 (section V), live on Spark.
 
 The join of orders and line items is keyed by the order, some of which are hot (z 0.8), and
-publishes what it finds; a second query sums the revenue of nations over a sliding window of five
-minutes. Which orders are hot changes every two and a half minutes of event time, the half window
-in which line items follow their orders (see `evenflow.datasets.tpch_q5`).
+publishes its results; a second query sums the revenue of nations over a sliding window of five
+minutes. Other orders become hot every two and a half minutes of event time, the half window in
+which line items follow their orders (see `evenflow.datasets.tpch_q5`).
 
-What is counted begins with the line items, half a window after the orders.
+Batches count from the first line items on, half a window after the first orders.
 
-Departures: `small` plays five minutes of a tenth of the paper's data; changes come sooner than
-every 15 minutes.
+Differences from the paper: `small` runs five minutes of a tenth of the data; hot orders change more
+often than every 15 minutes.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from evenflow.datasets import tpch_q5
 from evenflow.datasets.tpch import Tpch
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.live_points import (
     SEEDS,
@@ -27,6 +27,7 @@ from evenflow.research.experiments.mixed.live_points import (
     summarise_points,
 )
 from evenflow.research.live_workload import LiveQuery, LiveWorkload, point_balancing
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import format_number, group_spreads, make_claim
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 PLANNERS = ("mixed", "readj", "cover")
 SIZES: dict[Scale, Point] = {
-    # of event time; 10 and 15 batches between two changes of what is hot
+    # `seconds` of event time per batch: hot orders change every 10 and 15 batches
     "small": {"scale": 0.1, "batches": 20, "seconds": 15, "cost": 1e-3},
     "paper": {"scale": 1.0, "batches": 360, "seconds": 10, "cost": 4e-4},
 }
@@ -92,24 +93,24 @@ def _draw(rows: Rows) -> "Figure":
 
 def _claims(rows: Rows) -> list[Claim]:
     shown = summarise_points(rows, "skip")
-    found = group_spreads(shown, "settled", ["algorithm", "theta"])
+    spreads = group_spreads(shown, "settled", ["algorithm", "theta"])
     uneven = group_spreads(shown, "settled_over_mean", ["algorithm", "theta"])
-    thetas = sorted({theta for name, theta in found if name == "mixed"})
-    base = found["hash", 0.0].mean
+    thetas = sorted({theta for name, theta in spreads if name == "mixed"})
+    base = spreads["hash", 0.0].mean
 
-    def told(name: str) -> str:
-        return ", ".join(f"{format_number(found[name, t].mean / base)} at {t:g}" for t in thetas)
+    def describe(name: str) -> str:
+        return ", ".join(f"{format_number(spreads[name, t].mean / base)} at {t:g}" for t in thetas)
 
-    gains = [found["mixed", theta].mean / base for theta in thetas]
+    gains = [spreads["mixed", theta].mean / base for theta in thetas]
     best = [
-        found["mixed", theta].mean / max(found[name, theta].mean for name in PLANNERS)
+        spreads["mixed", theta].mean / max(spreads[name, theta].mean for name in PLANNERS)
         for theta in thetas
     ]
     return [
         make_claim(
             "Without balancing the throughput is poor; Mixed's is far better",
-            f"over hash ({found['hash', 0.0]} rows a second): Mixed {told('mixed')}; Readj "
-            f"{told('readj')}; cover {told('cover')}. Fullest worker: hash "
+            f"over hash ({spreads['hash', 0.0]} rows a second): Mixed {describe('mixed')}; Readj "
+            f"{describe('readj')}; cover {describe('cover')}. Fullest worker: hash "
             f"{uneven['hash', 0.0]} means, Mixed {uneven['mixed', thetas[0]]}",
             min(gains) >= 1.2,
             "Hash is only so uneven, and an order is hot for a few batches, the first of which "

@@ -1,8 +1,8 @@
-"""One worker more while the stream runs: figure 15 (section V), played on Spark.
+"""Adding a worker while the stream runs: figure 15 (section V), live on Spark.
 
 The word count of figure 14 runs on all workers but one until it is balanced; then the last one is
-activated. Keys whose hash is the new worker go there at once, under every planner and with none;
-planners even out the rest. PKG chooses among as many workers as there are.
+activated. Keys that hash to the new worker move there at once under every algorithm; planners
+balance the rest. PKG chooses among the active workers.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.live_points import (
     CHANGE_BATCHES,
@@ -25,6 +25,7 @@ from evenflow.research.experiments.mixed.live_points import (
 from evenflow.research.experiments.mixed.live_tolerance import word_batches
 from evenflow.research.live_workload import LiveWorkload, count_workload, point_balancing
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import Spread, format_number, make_claim
 
 if TYPE_CHECKING:
@@ -40,12 +41,18 @@ def _points(scale: Scale) -> list[Point]:
 
 
 def _live_workload(point: Point) -> LiveWorkload:
-    workers, at = int(point["workers"]), int(point["activate"])
-    made = word_batches(point, 2 * int(point["change"]))
-    streams, queries = count_workload("words", "word", made, point, old=workers - 1)
+    workers = int(point["workers"])
+    batches = word_batches(point, 2 * int(point["change"]))
+    streams, queries = count_workload("words", "word", batches, point, old=workers - 1)
     config, cost = point_balancing(point), float(point["cost"])
     return LiveWorkload(
-        streams, queries, workers, config, cost, initial_active=workers - 1, activate_after_batch=at
+        streams,
+        queries,
+        workers,
+        config,
+        cost,
+        initial_active=workers - 1,
+        activate_after_batch=int(point["activate"]),
     )
 
 
@@ -71,13 +78,13 @@ def _throughput(rows: list[dict[str, float]]) -> float:
 
 def _batches_by_seed(rows: Rows, name: str) -> list[list[dict[str, float]]]:
     """Return the batches of each seed."""
-    mine = [row for row in rows.to_pylist() if row["algorithm"] == name]
-    seeds = sorted({row["seed"] for row in mine})
-    return [[row for row in mine if row["seed"] == seed] for seed in seeds]
+    batches = [row for row in rows.to_pylist() if row["algorithm"] == name]
+    seeds = sorted({row["seed"] for row in batches})
+    return [[row for row in batches if row["seed"] == seed] for seed in seeds]
 
 
 def _batches_until_even(run: list[dict[str, float]]) -> int | None:
-    """Count the batches from the new worker on until the fullest is within the tolerance."""
+    """Return the batches from the new worker on until the fullest is within the tolerance."""
     later = [row for row in run if row["batch"] > row["activate"]]
     return next(
         (
@@ -100,12 +107,12 @@ def _claims(rows: Rows) -> list[Claim]:
         ]
         gain[name] = Spread(tuple(a / b for a, b in zip(settled, first, strict=True)))
         after[name] = Spread(tuple(settled))
-        found = [_batches_until_even(run) for run in runs]
-        known = [batches for batches in found if batches is not None]
-        wait[name] = statistics.fmean(known) if len(known) == len(found) else None
+        waits = [_batches_until_even(run) for run in runs]
+        known = [batches for batches in waits if batches is not None]
+        wait[name] = statistics.fmean(known) if len(known) == len(waits) else None
     workers = int(rows["workers"][0].as_py())
 
-    def told(name: str) -> str:
+    def describe(name: str) -> str:
         batches = wait[name]
         return f"{plot_style(name).label} {'never' if batches is None else format_number(batches)}"
 
@@ -117,21 +124,21 @@ def _claims(rows: Rows) -> list[Claim]:
             f"{format_number(workers / (workers - 1))} being all there is to gain: "
             + ", ".join(f"{plot_style(name).label} {gain[name]}" for name in ALGORITHMS),
             gain["mixed"].mean >= 1 + 0.5 / (workers - 1),
-            "What a batch costs besides its rows does not shrink, and other words are said in "
-            "other batches.",
+            "The fixed cost of a batch does not shrink, and other words occur in other batches.",
         ),
         make_claim(
             "Mixed balances the workers again much sooner than Readj",
             f"batches until the fullest is within {THETA:g} of the mean: "
-            + ", ".join(told(name) for name in ALGORITHMS),
+            + ", ".join(describe(name) for name in ALGORITHMS),
             wait["mixed"] is not None and wait["mixed"] < slow,
             "Readj with the best of its thresholds and swaps found by binary search plans within "
-            "the same border.",
+            "the same batch.",
         ),
         make_claim(
             "PKG has a lower throughput than Mixed",
-            f"Mixed over PKG {format_number(after['mixed'].mean / after['pkg'].mean)}, cover over Mixed "
-            f"{format_number(after['cover'].mean / after['mixed'].mean)}, in the last batches",
+            f"Mixed over PKG {format_number(after['mixed'].mean / after['pkg'].mean)}, "
+            f"cover over Mixed {format_number(after['cover'].mean / after['mixed'].mean)}, "
+            "in the last batches",
             after["mixed"].mean > 1.02 * after["pkg"].mean,
             "A word's partial counts are merged once a batch, not every 10 ms: few rows more, on "
             "workers that PKG keeps perfectly even. " + NOISE_REASON,

@@ -1,9 +1,9 @@
-"""Throughput by tolerance: figure 14 (section V), played on Spark.
+"""Throughput by tolerance: figure 14 (section V), live on Spark.
 
-The paper's data are not public. Social's place takes the text of Python's language reference, read
-on word by word, which changes slowly from topic to topic, under a word count; Stock's a made-up
-market of 1,036 symbols, of which others become popular all at once, under a windowed self-join.
-PKG splits keys, so it can count and not join.
+The paper's data are not public. Instead of Social, a word count reads the text of Python's language
+reference, which changes slowly from topic to topic; instead of Stock, a windowed self-join reads a
+synthetic market of 1,036 symbols, where other symbols become popular at once. PKG splits keys, so
+it can count but not join.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from evenflow.datasets.market import Market
 from evenflow.datasets.words import Words
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Point, Rows, Scale
+from evenflow.research.experiment import Claim
 from evenflow.research.experiments.mixed.closed_loop import PAPER
 from evenflow.research.experiments.mixed.live_points import (
     NOISE_REASON,
@@ -26,6 +26,7 @@ from evenflow.research.experiments.mixed.live_points import (
     summarise_points,
 )
 from evenflow.research.live_workload import LiveQuery, LiveWorkload, count_workload, point_balancing
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,
@@ -55,7 +56,7 @@ def word_batches(point: Point, count: int) -> list[pa.Table]:
 
 
 def trade_batches(point: Point, count: int) -> list[pa.Table]:
-    """Return the trades in batches of ten seconds; others are popular after each change."""
+    """Return the trades in batches of ten seconds; each change makes other symbols popular."""
     market = Market(
         seed=1 + int(point["seed"]),
         batches=count,
@@ -68,7 +69,7 @@ def trade_batches(point: Point, count: int) -> list[pa.Table]:
 
 
 def _points(scale: Scale) -> list[Point]:
-    found: list[Point] = []
+    points: list[Point] = []
     for workload in WORKLOADS:
         fixed = THETA_INDEPENDENT if workload == "social" else ("hash",)
         few = () if scale == "paper" else ("mintable", "cover")  # at the strict tolerance alone
@@ -79,8 +80,8 @@ def _points(scale: Scale) -> list[Point]:
         ]
         for name, theta in [*cases, *((name, 0.0) for name in fixed)]:
             size = common_columns(scale, workload=workload, theta=theta, algorithm=name)
-            found += [{**size, "seed": seed} for seed in SEEDS[scale]]
-    return found
+            points += [{**size, "seed": seed} for seed in SEEDS[scale]]
+    return points
 
 
 def _live_workload(point: Point) -> LiveWorkload:
@@ -105,8 +106,8 @@ def _draw(rows: Rows) -> "Figure":
         figures.draw_lines(
             panel, shown, "theta", "settled", PLANNERS, where=columns_equal(workload=workload)
         )
-        mine = shown.filter(pc.equal(shown["workload"], workload))
-        draw_level_lines(panel, mine, "settled", THETA_INDEPENDENT, thetas)
+        of_workload = shown.filter(pc.equal(shown["workload"], workload))
+        draw_level_lines(panel, of_workload, "settled", THETA_INDEPENDENT, thetas)
         panel.set(xlabel="tolerance", ylabel=f"{THROUGHPUT_LABEL}, settled", title=title)
         figures.set_axis_minimum(panel, 0)
     figures.draw_legend(figure, axes, columns=6)
@@ -115,17 +116,17 @@ def _draw(rows: Rows) -> "Figure":
 
 def _claims(rows: Rows) -> list[Claim]:
     shown = summarise_points(rows)
-    found = group_spreads(shown, "settled", ["workload", "algorithm", "theta"])
-    thetas = sorted({theta for _, name, theta in found if name == "mixed"})
+    spreads = group_spreads(shown, "settled", ["workload", "algorithm", "theta"])
+    thetas = sorted({theta for _, name, theta in spreads if name == "mixed"})
     tight, loose = thetas[0], thetas[-1]
 
     def rate(workload: str, name: str, theta: float) -> float:
-        return found[workload, name, 0.0 if name in THETA_INDEPENDENT else theta].mean
+        return spreads[workload, name, 0.0 if name in THETA_INDEPENDENT else theta].mean
 
     def over(workload: str, other: str, theta: float) -> float:
         return rate(workload, "mixed", theta) / rate(workload, other, theta)
 
-    top = {w: max((r.mean, n, t) for (x, n, t), r in found.items() if x == w and n != "cover")
+    top = {w: max((r.mean, n, t) for (x, n, t), r in spreads.items() if x == w and n != "cover")
            for w in WORKLOADS}  # fmt: skip
     mixed = {w: rate(w, "mixed", tight) / top[w][0] for w in WORKLOADS}
     gains = {(o, t): over("stock", o, t) for o in ("hash", "readj") for t in thetas}
@@ -137,16 +138,18 @@ def _claims(rows: Rows) -> list[Claim]:
             f"The best throughput on both is Mixed's at tolerance {tight:g}",
             ", ".join(f"{w} {format_number(share)} of the best ({top[w][1]} at {top[w][2]:g})"
                       for w, share in mixed.items())
-            + "; cover over Mixed: " + ", ".join(f"{w} {format_number(v)}" for w, v in ours.items()),
+            + "; cover over Mixed: "
+            + ", ".join(f"{w} {format_number(v)}" for w, v in ours.items()),
             min(mixed.values()) >= 0.98,
             "Which planner and tolerance is first differs by a few percent, the noise of a run.",
         ),
         make_claim(
             "On Stock at small tolerances Mixed has about 2 times the throughput of hash and Readj",
-            "Mixed over " + ", ".join(f"{o} at {t:g}: {format_number(v)}" for (o, t), v in gains.items()),
+            "Mixed over "
+            + ", ".join(f"{o} at {t:g}: {format_number(v)}" for (o, t), v in gains.items()),
             min(gains["hash", tight], gains["readj", tight]) >= 1.6,
             "The gain over hash is bounded by how uneven hash is on these symbols; Readj answers "
-            "within the same border as Mixed here.",
+            "after the same batch as Mixed here.",
         ),
         make_claim(
             "Readj gains by a looser tolerance and catches up with Mixed",
@@ -157,15 +160,17 @@ def _claims(rows: Rows) -> list[Claim]:
         ),
         make_claim(
             "MinTable's moves cost it throughput against Mixed",
-            "Mixed over MinTable: " + ", ".join(f"{w} {format_number(v)}" for w, v in table.items()),
+            "Mixed over MinTable: "
+            + ", ".join(f"{w} {format_number(v)}" for w, v in table.items()),
             min(table.values()) > 1.02,
-            "State is handed over by name and hardly copied, so that moving more costs little.",
+            "State is transferred by reference, hardly copied, so moving more costs little.",
         ),
         make_claim(
             "PKG balances well, but merging partial results leaves it below Mixed",
             f"Mixed over PKG {format_number(over('social', 'pkg', tight))} at {tight:g}",
             over("social", "pkg", tight) > 1.02,
-            "Partial counts are merged once a batch, not every 10 ms: few rows more. " + NOISE_REASON,
+            "Partial counts are merged once a batch, not every 10 ms: few rows more. "
+            + NOISE_REASON,
         ),
     ]  # fmt: skip
 

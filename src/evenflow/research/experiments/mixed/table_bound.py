@@ -1,12 +1,12 @@
-"""The routing table: what a small one costs, how an unbounded one grows: figures 17, 18 (appendix).
+"""The routing table: the cost of a small one, the growth of an unbounded one: figures 17, 18.
 
-Figure 18 lets MinMig adjust 10,000 keys again and again, as the paper does.
+Figure 18 repeats adjustments of 10,000 keys by MinMig, as in the paper's appendix.
 """
 
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Row, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import (
     MOVED_LABEL,
     PAPER,
@@ -15,6 +15,7 @@ from evenflow.research.experiments.mixed.closed_loop import (
     run_adjustments,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Row, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,
@@ -68,30 +69,31 @@ def _draw_fig17(rows: Rows) -> "Figure":
 
 def _fig17_claims(rows: Rows) -> list[Claim]:
     by = ["algorithm", "theta", "max_table"]
-    found, fullest = (
+    spreads, fullest = (
         group_spreads(rows, column, by) for column in ("moved_percent", "max_over_mean")
     )
-    kept = group_spreads(rows, "feasible", by)
+    feasible = group_spreads(rows, "feasible", by)
 
     def needed(name: str, theta: float) -> int | None:
-        """Return the least table with which every adjustment keeps both bounds."""
-        return next((n for n in TABLE_BOUNDS if kept[name, theta, n].low == 1), None)
+        """Return the smallest table with which every adjustment meets both bounds."""
+        return next((n for n in TABLE_BOUNDS if feasible[name, theta, n].low == 1), None)
 
     tables = {theta: needed("mixed", theta) for theta in THETAS}
     sizes = [size or 2 * TABLE_BOUNDS[-1] for size in tables.values()]
     tight, loose = tables[0.08] or TABLE_BOUNDS[-1], TABLE_BOUNDS[-1]
-    drop = found["mixed", 0.08, tight].mean / found["mixed", 0.08, loose].mean
+    drop = spreads["mixed", 0.08, tight].mean / spreads["mixed", 0.08, loose].mean
     small = TABLE_BOUNDS[0]
     return [
         make_claim(
             "A tight table makes Mixed expensive; relaxing it cuts the cost greatly",
             "tolerance 0.08: "
             + ", ".join(
-                f"{format_number(found['mixed', 0.08, n].mean)} % at {n:,}" for n in TABLE_BOUNDS
+                f"{format_number(spreads['mixed', 0.08, n].mean)} % at {n:,}" for n in TABLE_BOUNDS
             )
-            + f"; {tight:,} entries are the least that do, and cost {format_number(drop)} times what "
-            f"{loose:,} cost. With fewer no plan of Mixed keeps the table, owners stay as they are "
-            f"and the fullest worker has {format_number(fullest['mixed', 0.08, small].mean)} means (cover "
+            + f"; {tight:,} entries are the least that do, and cost {format_number(drop)} times "
+            f"what {loose:,} cost. With fewer no plan of Mixed keeps the table, owners stay as "
+            f"they are and the fullest worker has "
+            f"{format_number(fullest['mixed', 0.08, small].mean)} means (cover "
             f"{format_number(fullest['cover', 0.08, small].mean)} at {small:,} entries)",
             drop >= 1.5,
             "On these loads the least table that does costs hardly more than a loose one.",
@@ -119,9 +121,11 @@ def _fig18_points(scale: Scale) -> list[Point]:
 def _measure_fig18(point: Point) -> list[Row]:
     """Report the table after 1, 2, 4, 8, ... adjustments."""
     rows: list[Row] = []
-    for at, one in enumerate(run_adjustments(point, int(point["intervals"])), start=1):
-        if at & (at - 1) == 0:
-            rows.append({"adjustment": at, "table_size": one.plan.table_size(one.keys)})
+    adjustments = run_adjustments(point, int(point["intervals"]))
+    for number, adjustment in enumerate(adjustments, start=1):
+        if number & (number - 1) == 0:
+            table_size = adjustment.plan.table_size(adjustment.keys)
+            rows.append({"adjustment": number, "table_size": table_size})
     return rows
 
 
@@ -145,10 +149,10 @@ def _draw_fig18(rows: Rows) -> "Figure":
 
 
 def _fig18_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "table_size", ["algorithm", "theta", "adjustment"])
-    last = max(key[2] for key in found)
-    ends = {theta: found["minmig", theta, last].mean for theta in THETAS}
-    middle = {theta: found["minmig", theta, 16].mean for theta in THETAS}
+    spreads = group_spreads(rows, "table_size", ["algorithm", "theta", "adjustment"])
+    last = max(key[2] for key in spreads)
+    ends = {theta: spreads["minmig", theta, last].mean for theta in THETAS}
+    middle = {theta: spreads["minmig", theta, 16].mean for theta in THETAS}
     order = list(middle.values())
     limit = 10_000 * 14 / 15
     close = all(abs(end / limit - 1) < 0.05 for end in ends.values())
@@ -164,7 +168,7 @@ def _fig18_claims(rows: Rows) -> list[Claim]:
             f"after {last:,} adjustments: "
             + ", ".join(f"{size:,.0f} at {theta:g}" for theta, size in ends.items())
             + "; within their bound of 3,000: "
-            + ", ".join(f"{plot_style(name).label} {found[name, 0.08, last].mean:,.0f}"
+            + ", ".join(f"{plot_style(name).label} {spreads[name, 0.08, last].mean:,.0f}"
                         for name in BOUNDED_PLANNERS),
             close,
             "They are still on their way, the strict ones ahead: the looser the "

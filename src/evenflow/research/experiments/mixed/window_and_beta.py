@@ -1,4 +1,4 @@
-"""How state counts: the window, and beta in MinMig: figures 19, 20 and 21 (appendix).
+"""The weight of state: window size, and beta in MinMig: figures 19, 20 and 21 (appendix).
 
 Figures 20 and 21 are means over ten adjustments, as in the paper, for windows of 1 and 5: with a
 window of 1 state is cost, and beta = 1 leaves all keys equal.
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from evenflow.research import figures
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import (
     MOVED_LABEL,
     PAPER,
@@ -17,6 +17,7 @@ from evenflow.research.experiments.mixed.closed_loop import (
     point_grid,
 )
 from evenflow.research.experiments.mixed.comparison import PLANNERS, format_values
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     columns_equal,
     format_number,
@@ -47,19 +48,20 @@ def _draw_fig19(rows: Rows) -> "Figure":
 
 
 def _fig19_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "moved_percent", ["algorithm", "window"])
-    ratios = {at: found["mintable", at].mean / found["mixed", at].mean for at in WINDOW_SPANS}
-    ours = {at: found["cover", at].mean / found["mixed", at].mean for at in WINDOW_SPANS}
+    spreads = group_spreads(rows, "moved_percent", ["algorithm", "window"])
+    ratios = {at: spreads["mintable", at].mean / spreads["mixed", at].mean for at in WINDOW_SPANS}
+    ours = {at: spreads["cover", at].mean / spreads["mixed", at].mean for at in WINDOW_SPANS}
     return [
         make_claim(
             "Mixed moves less state than MinTable at every window",
-            f"MinTable over Mixed: {format_values(ratios)}; cover over Mixed: {format_values(ours)}",
+            f"MinTable over Mixed: {format_values(ratios)}; "
+            f"cover over Mixed: {format_values(ours)}",
             min(ratios.values()) > 1,
         ),
         make_claim(
             "The larger the window, the cheaper Mixed",
-            format_values({at: found["mixed", at].mean for at in WINDOW_SPANS}) + " %",
-            all(found["mixed", a].mean >= 0.97 * found["mixed", b].mean
+            format_values({at: spreads["mixed", at].mean for at in WINDOW_SPANS}) + " %",
+            all(spreads["mixed", a].mean >= 0.97 * spreads["mixed", b].mean
                 for a, b in pairwise(WINDOW_SPANS)),
         ),
     ]  # fmt: skip
@@ -107,15 +109,15 @@ def _draw_fig21(rows: Rows) -> "Figure":
 
 
 def _fig20_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "table_size", ["window", "theta", "beta"])
-    ratios = {w: found[w, 0.08, 1.0].mean / found[w, 0.08, 1.5].mean for w in WINDOWS}
-    late = {w: found[w, 0.08, 1.5].mean / found[w, 0.08, 2.0].mean for w in WINDOWS}
+    spreads = group_spreads(rows, "table_size", ["window", "theta", "beta"])
+    ratios = {w: spreads[w, 0.08, 1.0].mean / spreads[w, 0.08, 1.5].mean for w in WINDOWS}
+    late = {w: spreads[w, 0.08, 1.5].mean / spreads[w, 0.08, 2.0].mean for w in WINDOWS}
     stable = all(abs(ratio - 1) < 0.25 for ratio in late.values())
     return [
         make_claim(
             "beta = 1 makes a large table: small keys are moved",
             "; ".join(
-                f"window {w}: {found[w, 0.08, 1.0]} entries at 1, {found[w, 0.08, 1.5]} at 1.5"
+                f"window {w}: {spreads[w, 0.08, 1.0]} entries at 1, {spreads[w, 0.08, 1.5]} at 1.5"
                 for w in WINDOWS
             ),
             all(ratio > 1.2 for ratio in ratios.values()),
@@ -123,7 +125,7 @@ def _fig20_claims(rows: Rows) -> list[Claim]:
         make_claim(
             "The table hardly changes for beta from 1.5 to 2",
             "; ".join(
-                f"window {w}: {found[w, 0.08, 1.5]} at 1.5, {found[w, 0.08, 2.0]} at 2"
+                f"window {w}: {spreads[w, 0.08, 1.5]} at 1.5, {spreads[w, 0.08, 2.0]} at 2"
                 for w in WINDOWS
             ),
             stable,
@@ -134,18 +136,18 @@ def _fig20_claims(rows: Rows) -> list[Claim]:
 
 
 def _fig21_claims(rows: Rows) -> list[Claim]:
-    found = group_spreads(rows, "moved_percent", ["window", "theta", "beta"])
+    spreads = group_spreads(rows, "moved_percent", ["window", "theta", "beta"])
     return [
         make_claim(
             "A larger beta costs more migration: load counts for more than state",
             "; ".join(
                 f"window {w}: "
                 + ", ".join(
-                    f"{format_number(found[w, 0.08, b].mean)} % at {b:g}" for b in (1.0, 1.5, 2.0)
+                    f"{format_number(spreads[w, 0.08, b].mean)} % at {b:g}" for b in (1.0, 1.5, 2.0)
                 )
                 for w in WINDOWS
             ),
-            found[5, 0.08, 2.0].mean > found[5, 0.08, 1.0].mean,
+            spreads[5, 0.08, 2.0].mean > spreads[5, 0.08, 1.0].mean,
         )
     ]
 

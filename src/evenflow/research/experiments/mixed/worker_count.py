@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evenflow.research.experiment import Claim, Experiment, Point, Rows, Scale
+from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.mixed.closed_loop import PAPER, WINDOWS, measure_loop, point_grid
 from evenflow.research.experiments.mixed.comparison import (
     PLANNERS,
@@ -11,6 +11,7 @@ from evenflow.research.experiments.mixed.comparison import (
     draw_loop,
 )
 from evenflow.research.plot_styles import plot_style
+from evenflow.research.points import Point, Rows, Scale
 from evenflow.research.seed_statistics import (
     format_number,
     group_spreads,
@@ -38,7 +39,7 @@ def _draw(rows: Rows) -> "Figure":
 
 def _claims(rows: Rows) -> list[Claim]:
     time = paired_ratios(rows, "milliseconds", "mixed", "mintable", ["workers", "window", "seed"])
-    # At 35 workers Mixed does not balance: see _jump.
+    # At 35 workers Mixed does not balance: see _claim_jump.
     balanced = [at for at in sorted(set(rows["workers"].to_pylist())) if at <= 30]
     return [
         claim_cheaper(
@@ -50,7 +51,8 @@ def _claims(rows: Rows) -> list[Claim]:
         ),
         make_claim(
             "Mixed plans a little longer than MinTable",
-            f"{time} times MinTable's time, {format_number(time.low)} to {format_number(time.high)}",
+            f"{time} times MinTable's time, {format_number(time.low)} to "
+            f"{format_number(time.high)}",
             1 < time.mean < 2,
             "Twice as long in the usual case, milliseconds either way; where the table nearly "
             "binds, Mixed tries again with more entries sent home, and each try costs as much.",
@@ -68,7 +70,7 @@ def _claim_jump(rows: Rows) -> Claim:
     )
     reach = [state["mixed", w, 40].mean / state["mintable", w, 40].mean for w in WINDOWS]
 
-    def told(name: str, window: int, workers: int) -> str:
+    def describe(name: str, window: int, workers: int) -> str:
         at = (name, window, workers)
         return (
             f"{plot_style(name).label} {format_number(state[at].mean)} %, fullest worker "
@@ -79,7 +81,7 @@ def _claim_jump(rows: Rows) -> Claim:
         "Beyond 35 workers Mixed's cost jumps to nearly MinTable's: the table is too small",
         "; ".join(
             f"{workers} workers, window {w}: "
-            + "; ".join(told(name, w, workers) for name in ("mixed", "mintable", "cover"))
+            + "; ".join(describe(name, w, workers) for name in ("mixed", "mintable", "cover"))
             for workers in (35, 40)
             for w in WINDOWS
         ),

@@ -1,0 +1,151 @@
+"""Writes the generated parts of docs/reference: `python scripts/generate_reference.py [--check]`.
+
+spec.md gets the fields of a specification from its models, command-line.md the commands and
+python.md the public classes. `--check` writes nothing and fails if a page is out of date.
+"""
+
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs/reference"
+SELF = re.compile(r"^\((self|host)(: [^,)]*)?(, )?")
+MODULES = re.compile(r"(collections\.abc|evenflow(\.[a-z_]+)+)\.")
+BEGIN, END = "<!-- generated: make docs -->", "<!-- end of generated -->"
+
+
+def main(check: bool) -> None:
+    """Write the pages, or list those that are out of date."""
+    pages = {
+        REFERENCE / "spec.md": spec_fields(),
+        REFERENCE / "command-line.md": commands(),
+        REFERENCE / "python.md": classes(),
+    }
+    texts = {page: replace_generated(page, generated) for page, generated in pages.items()}
+    stale = [page for page, text in texts.items() if page.read_text(encoding="utf-8") != text]
+    for page in stale:
+        if not check:
+            page.write_text(texts[page], encoding="utf-8")
+        print(f"{'out of date' if check else 'wrote'}: {page.relative_to(ROOT)}")
+    if check and stale:
+        sys.exit("run: make docs")
+
+
+def replace_generated(page: Path, generated: str) -> str:
+    """Return the text of a page with its generated part replaced."""
+    head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{head}{BEGIN}\n{generated.strip()}\n{END}{rest.partition(END)[2]}"
+
+
+def spec_fields() -> str:
+    """Return a table of fields for each part of a specification."""
+    from evenflow.spec import models
+    from evenflow.spec.datasets import DATASET_MODELS
+
+    parts: list[tuple[str, Any]] = [
+        ("The whole", models.Spec),
+        ("`sources.NAME`", models.SourceSpec),
+        ("`tables.NAME`", models.ReferenceTableSpec),
+        ("`queries.NAME`", models.QuerySpec),
+        ("`templates.NAME`", models.TemplateSpec),
+        ("`templates.NAME.subscriptions`", models.SubscriptionsSpec),
+        ("`operators.NAME`", models.OperatorSpec),
+        ("`balancing`", models.BalancingSpec),
+        ("`sinks.NAME`", models.SinkSpec),
+        ("`spark`", models.SparkSpec),
+        *(
+            (f"`datasets.NAME` with `kind: {kind}`", model)
+            for kind, model in DATASET_MODELS.items()
+        ),
+    ]
+    return "\n\n".join(model_section(title, model) for title, model in parts)
+
+
+def model_section(title: str, model: Any) -> str:
+    """Return the table of fields of one model."""
+    lines = [f"### {title}", (model.__doc__ or "").strip().split("\n")[0], ""]
+    lines += ["| field | default | what it is |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        description = (field.description or "").replace("|", "\\|")
+        lines.append(f"| `{field.alias or name}` | {field_default(field)} | {description} |")
+    return "\n".join(lines)
+
+
+def field_default(field: Any) -> str:
+    """Return the default of a field, or `needed`."""
+    if field.is_required():
+        return "needed"
+    value = None if field.default_factory is not None else field.default
+    if value is None or value in ({}, (), ""):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def classes() -> str:
+    """Return the public classes with the signature and docstring of every method."""
+    from evenflow import Balancing, Flow, Run
+
+    return "\n\n".join(class_section(cls) for cls in (Flow, Run, Balancing))
+
+
+def class_section(cls: type) -> str:
+    """Return the docstring and the public members of one class."""
+    doc = (inspect.getdoc(cls) or "").replace("```python", "```py")  # tests run only `python`
+    parts = [f"## `{cls.__name__}`", doc]
+    for name, member in inspect.getmembers(cls):
+        is_property = isinstance(member, property)
+        if name.startswith("_") or not (is_property or inspect.isroutine(member)):
+            continue
+        signature = "" if is_property else SELF.sub("(", str(inspect.signature(member)))
+        signature = MODULES.sub("", signature)
+        text = inspect.getdoc(member) or ""
+        parts.append(f"**`{name}{signature}`** {text}")
+    return "\n\n".join(parts)
+
+
+def commands() -> str:
+    """Return all commands with their options."""
+    os.environ["COLUMNS"] = "100"
+    import typer
+
+    from evenflow.cli.app import app
+
+    return "\n\n".join(command_sections("evenflow", typer.main.get_command(app)))
+
+
+def command_sections(path: str, command: Any) -> list[str]:
+    """Return the section of a command and of its subcommands."""
+    import typer
+
+    context = typer.Context(command, info_name=path)
+    lines = [f"### {path}", (command.help or "").strip()]
+    rows = [row for parameter in command.params if (row := parameter_row(parameter, context))]
+    if rows:
+        lines.append("\n".join(["| option | default | what it does |", "|---|---|---|", *rows]))
+    sections = ["\n\n".join(lines)]
+    for name, subcommand in sorted(getattr(command, "commands", {}).items()):
+        sections += command_sections(f"{path} {name}", subcommand)
+    return sections
+
+
+def parameter_row(parameter: Any, context: Any) -> str | None:
+    """Return the table row of an argument or option; None for those that every command has."""
+    names = [*parameter.opts, *parameter.secondary_opts]
+    if {"--help", "--install-completion", "--show-completion"} & set(names):
+        return None
+    description = (getattr(parameter, "help", None) or "").replace("|", "\\|")
+    if parameter.param_type_name == "argument":
+        return f"| `{(parameter.metavar or parameter.name).upper()}` | | {description} |"
+    value = parameter.get_default(context)
+    plain = value not in (None, False, "", ()) and not callable(value)
+    shown = f"`{getattr(value, 'value', value)}`" if plain else ""
+    shown = "needed" if parameter.required else shown
+    return f"| `{'`, `'.join(names)}` | {shown} | {description} |"
+
+
+if __name__ == "__main__":
+    main("--check" in sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Experiments of "Dynamic Load Distribution in the Borealis Stream Processor" (ICDE 2005)."""

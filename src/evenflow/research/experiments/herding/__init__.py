@@ -1,0 +1,1 @@
+"""Experiments of "Herding small streaming queries" (MSR-TR-2015-26)."""

@@ -1,0 +1,1 @@
+"""Experiments of "Parallel stream processing against workload skewness" (HPDC 2017)."""

@@ -1,0 +1,1 @@
+"""Runs in the Spark driver: commands, the commit of each batch, balancing, sinks, clean-up."""

@@ -1,0 +1,1 @@
+"""What driver and tasks exchange through files and Spark; imports neither side."""

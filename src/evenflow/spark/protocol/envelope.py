@@ -1,0 +1,34 @@
+"""Envelopes carry rows from the router tasks to the worker tasks within one micro-batch.
+
+Spark's columns of an envelope are the worker it goes to, its kind, its stream and a blob.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+ENVELOPE_COLUMNS = "worker int, kind string, name string, blob binary"
+EMPTY_ENVELOPE_COLUMNS = (
+    "0 AS worker",
+    "value AS kind",
+    "value AS name",
+    "CAST(value AS BINARY) AS blob",
+)
+ENVELOPE_SCHEMA = pa.schema(
+    [("worker", pa.int32()), ("kind", pa.string()), ("name", pa.string()), ("blob", pa.binary())]
+)
+# Kinds: the blob is rows as an Arrow stream; a PartRef to rows in a chunk file, as JSON;
+# or rows whose event time is missing or invalid.
+ROWS, FILE_REF, POISON = "rows", "file_ref", "poison"
+CHUNK_FOLDER = "chunks"
+# Poison rows carry the columns that pruning removed in this one.
+POISON_REST_COLUMN = "_evenflow_rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One envelope, as the worker that it is addressed to reads it."""
+
+    kind: str
+    stream: str
+    blob: bytes

@@ -1,0 +1,45 @@
+"""Compiles definitions of queries: the driver to check a submission, a worker process to run it."""
+
+from importlib.metadata import version
+
+from evenflow.spark.protocol.registry import KeySpec, Registry
+from evenflow.sql import (
+    Catalog,
+    OperatorProgram,
+    Program,
+    Stream,
+    compile_operator,
+    compile_query,
+    compile_template,
+    import_operator,
+)
+
+CompiledQuery = Program | OperatorProgram
+
+
+def engine_version() -> str:
+    """Return the engine that a checkpoint is bound to: another may read or compute differently."""
+    return f"duckdb {version('duckdb')}"
+
+
+def sql_catalog(registry: Registry) -> Catalog:
+    """Return the streams and tables that queries may read."""
+    streams = {n: Stream(s.schema, s.time, max(0, s.delay_us)) for n, s in registry.streams.items()}
+    return Catalog(streams, {name: spec.schema for name, spec in registry.tables.items()})
+
+
+def compile_definition(
+    form: str,
+    name: str,
+    text: str,
+    catalog: Catalog,
+    *,
+    key: KeySpec | None,
+    over: tuple[str, ...],
+) -> CompiledQuery:
+    """Compile a query, a template or an operator over some streams; InputError if it is invalid."""
+    if form == "query":
+        return compile_query(name, text, catalog, key=key)
+    if form == "template":
+        return compile_template(name, text, catalog, key=key)
+    return compile_operator(name, import_operator(text), over, catalog, key=key)

@@ -1,0 +1,62 @@
+"""A Python process of Spark: runs the batches of any workers and caches their states."""
+
+import time
+from collections.abc import Iterable
+
+from evenflow.spark.protocol.envelope import Envelope
+from evenflow.spark.protocol.ledger import Ledger
+from evenflow.spark.protocol.measure_options import MeasureOptions
+from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.crash_blame import AttemptLog
+from evenflow.spark.worker.worker_batch import WorkerBatch
+from evenflow.spark.worker.worker_state import TaskRuntime, WorkerState
+
+
+class WorkerProcess:
+    """What worker tasks keep in their Python process between batches, for one checkpoint.
+
+    Spark may run a worker's next batch in another process; the ledger decides whether the cached
+    state is still the committed one.
+    """
+
+    def __init__(self, ledger: Ledger, runtime: TaskRuntime) -> None:
+        self.ledger, self.runtime = ledger, runtime
+        self.states: dict[int, WorkerState] = {}
+
+    def run_batch(
+        self,
+        worker: int,
+        batch: int,
+        envelopes: Iterable[Envelope],
+        attempt: int = 0,
+        measure_options: MeasureOptions = MeasureOptions(),  # noqa: B008 - frozen
+    ) -> Report:
+        """Run one worker's batch."""
+        began = time.thread_time()
+        work = WorkerBatch(
+            ledger=self.ledger,
+            runtime=self.runtime,
+            states=self.states,
+            worker=worker,
+            entry=self.ledger.entry(batch),
+            attempt_log=AttemptLog(self.ledger.store, worker, batch, attempt),
+            measure_options=measure_options,
+        )
+        try:
+            report = work.run(list(envelopes))
+        finally:
+            self.runtime.stop_watchdog()
+        report.cpu_seconds = time.thread_time() - began
+        emulate_cost(report, measure_options.emulated_seconds_per_row)
+        return report
+
+
+def emulate_cost(report: Report, seconds_per_row: float) -> None:
+    """Sleep as if rows cost more, once for all queries: short sleeps are not exact."""
+    if not seconds_per_row:
+        return
+    rows = sum(stats.rows_in for stats in report.query_stats.values())
+    for stats in report.query_stats.values():
+        stats.cpu_seconds += seconds_per_row * stats.rows_in
+    report.cpu_seconds += seconds_per_row * rows
+    time.sleep(seconds_per_row * rows)

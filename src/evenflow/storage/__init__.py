@@ -1,0 +1,1 @@
+"""Files of a checkpoint: atomic writes, checksummed records, bundles of Arrow tables, history."""

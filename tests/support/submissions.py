@@ -1,0 +1,110 @@
+"""Queries and templates of every kind over one stream, and random plans for them."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from tests.support.local_runtime import Local
+from tests.support.spark_harness import BEGIN_US, SECOND, trades
+
+from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.protocol.registry import StreamSpec
+
+STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
+SUBMISSIONS = [
+    Submission(
+        "query", "dear", "SELECT ts, symbol, price FROM trades WHERE price > 50", None, True
+    ),
+    Submission(
+        "query",
+        "sums",
+        """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+        ("symbol",),
+        True,
+    ),
+    Submission(
+        "query",
+        "pairs",
+        """SELECT a.symbol, a.ts AS t1, b.ts AS t2, a.qty
+        FROM trades a JOIN trades b ON a.symbol = b.symbol
+        AND b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 8 SECONDS""",
+        ("symbol",),
+    ),
+    Submission(
+        "query",
+        "wide",
+        """SELECT window.start AS s, count(*) AS n
+        FROM trades GROUP BY window(ts, '20 seconds', '10 seconds')""",
+    ),
+    Submission(
+        "query",
+        "dearest",
+        """SELECT window.start AS s, symbol, max(price) AS top
+        FROM dear GROUP BY window(ts, '15 seconds'), symbol""",
+        ("symbol",),
+    ),
+    Submission("query", "busy", "SELECT s, symbol, n FROM sums WHERE n > 2"),
+    Submission(
+        "query",
+        "lows",
+        """SELECT window.start AS s, symbol, min(price) AS low
+        FROM trades GROUP BY window(ts, '10 seconds'), symbol""",
+    ),
+    Submission(
+        "template",
+        "alarms",
+        """SELECT window.start AS s, symbol, count(*) AS n
+        FROM trades WHERE symbol = :symbol AND price > :limit
+        GROUP BY window(ts, '10 seconds'), symbol""",
+        ("symbol",),
+    ),
+    Submission(
+        "template",
+        "above",
+        """SELECT window.start AS s, count(*) AS n
+        FROM trades WHERE price > :limit GROUP BY window(ts, '10 seconds')""",
+    ),
+]
+SUBSCRIBED = {
+    "alarms": [
+        {"subscription": f"{symbol}{limit}", "symbol": symbol, "limit": float(limit)}
+        for symbol in ("a", "b", "c", "d", "e'")
+        for limit in (5, 60)
+    ],
+    "above": [{"subscription": f"{limit}", "limit": float(limit)} for limit in (5, 60)],
+}
+NAMES = [submission.name for submission in SUBMISSIONS]
+KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
+SYMBOLS = ["a", "b", "c", "d", "e'", None]
+
+
+def last_row() -> pa.Table:
+    """A row of another hour: the watermark passes all windows before it."""
+    row = trades(np.random.default_rng(0), 1)
+    late = pa.array([BEGIN_US + 3600 * SECOND]).cast(pa.timestamp("us", "UTC"))
+    return row.set_column(0, "ts", late)
+
+
+def any_plan(chance: random.Random, workers: int) -> Plan:
+    """Anything goes: other owners, drained workers, a whole query spread by its inferred key."""
+    keyed = [*KEYED, *chance.sample(["lows"], chance.randrange(2))]
+    drained = frozenset(chance.sample(range(workers), chance.randrange(workers)))
+    active = [worker for worker in range(workers) if worker not in drained]
+    placement = {name: chance.choice(active) for name in NAMES if name not in keyed}
+    symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
+    hashes = hash_keys(pa.array(symbols, pa.string()))
+    owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
+    tables = {name: RoutingTable.from_entries(hashes, at) for name, at in owners.items()}
+    return Plan(workers, placement, tables, drained)
+
+
+def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:
+    """Host all submissions, the templates with their subscriptions."""
+    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
+    queries = local.committer.commands.next_registry_and_plan()[0].queries
+    wanted = ((name, subscription_rows(queries[name], rows)) for name, rows in SUBSCRIBED.items())
+    local.committer.write_first_subscriptions(wanted)
+    return local
