@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.harness import least_seconds, print_row, run_parts
-from evenflow.model import KeyLoads, hash_keys, jump_hash
+from evenflow.model import KeyLoads, hash_keys, imbalance, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, feasible, warm_up
 from evenflow.planning.keys.exact import least_moved_state
-from evenflow.planning.keys.metrics import max_over_mean, moved_state, windowed_state
+from evenflow.planning.keys.metrics import moved_state, windowed_state
 from evenflow.research.key_workload import fluctuate_costs, zipf_costs
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -52,7 +52,7 @@ def speed() -> list[dict[str, Any]]:
     rng, config, rows = np.random.default_rng(0), KeyConfig(), []
     for name in names:
         planner = ALGORITHMS[name]
-        warm_up(planner)
+        warm_up(name)
         for states in ("as cost", "varied", "half", "independent"):
             earlier: float | None = None
             for count in SIZES:
@@ -69,7 +69,7 @@ def speed() -> list[dict[str, Any]]:
                         "times_argsort": seconds / sort,
                         "growth_for_10x": None if earlier is None else seconds / earlier,
                         "feasible": feasible(keys, config, plan),
-                        "max_over_mean": max_over_mean(plan.loads),
+                        "max_over_mean": imbalance(plan.loads),
                         "table_size": plan.table_size(keys),
                         "moved_state_fraction": moved_state(keys, plan.owner) / keys.state.sum(),
                     }
@@ -161,7 +161,7 @@ def _closed_loop(
         if interval >= window:
             milliseconds.append(1000 * (time.perf_counter() - start))
             moved.append(moved_state(keys, plan.owner) / keys.state.sum())
-            fullest.append(max_over_mean(plan.loads))
+            fullest.append(imbalance(plan.loads))
         owner = plan.owner
     return {
         "moved_state_percent": 100 * float(np.mean(moved)),

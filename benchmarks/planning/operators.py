@@ -33,7 +33,6 @@ from evenflow.planning.operators import (
     warm_up,
 )
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.load_statistics import centred
 from evenflow.planning.operators.pairwise import (
     EXCHANGE,
@@ -43,7 +42,9 @@ from evenflow.planning.operators.pairwise import (
     apply_step_plain,
 )
 from evenflow.planning.operators.variance import variance_objective
+from evenflow.planning.operators.worker_lists import OperatorRows
 from evenflow.research.experiments.borealis.correlation import operator_snapshot
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
 from evenflow.research.operator_simulator.simulation import SimulationConfig, simulate_network
 from evenflow.research.operator_simulator.workload import (
     calibrate_streams,
@@ -67,6 +68,11 @@ def loads(workers: int, seed: int, each: int = 10, samples: int = 10) -> Floats:
     return ideal_loads(network, counts * samples / 10.0)
 
 
+def operator_rows(samples: Floats) -> OperatorRows:
+    load = samples.mean(axis=1)
+    return OperatorRows(centred(samples), load, np.ones(len(load), dtype=bool), load)
+
+
 def least_cpu_seconds(work: Callable[[], object], repeats: int = 3) -> float:
     return least_seconds(work, repeats, time.process_time)
 
@@ -76,13 +82,10 @@ def speed() -> list[dict[str, Any]]:
     warm_up("cor-glb")
     for workers in (10, 20, 50, 100, 200, 1000):
         samples = loads(workers, 0)
-        deviations, load = centred(samples), samples.mean(axis=1)
-        movable, start = np.ones(len(load), dtype=bool), np.zeros(len(load), dtype=np.int32)
+        rows_of, start = operator_rows(samples), np.zeros(len(samples), dtype=np.int32)
         placement = start.copy()
 
-        def run(
-            args: Any = (0.8, deviations, load, movable, placement, workers),
-        ) -> None:
+        def run(args: Any = (0.8, rows_of, placement, workers)) -> None:
             cor_glb(*args)
 
         seconds = least_cpu_seconds(run, 3 if workers <= 200 else 1)
@@ -103,7 +106,7 @@ def speed() -> list[dict[str, Any]]:
             row["times_faster_than_paper"] = PAPER_SECONDS[workers] / seconds
         if workers <= 20:
             started = time.process_time()
-            plain = cor_glb_plain(0.8, deviations, load, movable, start, workers)
+            plain = cor_glb_plain(0.8, rows_of, start, workers)
             row["plain_seconds"] = time.process_time() - started
             row["times_faster_than_plain"] = row["plain_seconds"] / seconds
             row["same_plan_as_plain"] = bool((plain == placement).all())
@@ -114,18 +117,16 @@ def speed() -> list[dict[str, Any]]:
 
 def pair() -> list[dict[str, Any]]:
     rows = []
-    samples = loads(2, 1)
-    deviations, load = centred(samples), samples.mean(axis=1)
-    movable = np.ones(len(load), dtype=bool)
-    start = (np.arange(len(load)) < 12).astype(np.int64)
+    operators = operator_rows(loads(2, 1))
+    start = (np.arange(len(operators.load)) < 12).astype(np.int64)
     for name, step in (("cor-bal", ONE_WAY), ("cor-re", REDISTRIBUTE), ("cor-se", EXCHANGE)):
 
         def kernel(step: int = step, times: int = 1000) -> None:
             for _ in range(times):
-                apply_step(step, 0.2, deviations, load, movable, load, start.copy())
+                apply_step(step, 0.2, operators, start.copy())
 
         def plain(step: int = step) -> None:
-            apply_step_plain(step, 0.2, deviations, load, movable, start)
+            apply_step_plain(step, 0.2, operators, start)
 
         kernel(times=1)
         seconds, slow = least_cpu_seconds(kernel) / 1000, least_cpu_seconds(plain)

@@ -35,8 +35,8 @@ from evenflow.planning.queries import (
     plan_queries,
 )
 from evenflow.planning.queries.herd import herd
-from evenflow.planning.queries.kahypar import SolverMissing, kahypar
 from evenflow.planning.queries.search_state import workers_of_queries
+from evenflow.research.kahypar import SolverMissing, kahypar
 from evenflow.research.query_churn import Churn, PlacementRule, simulate_churn
 from evenflow.research.subscription_workload import random_subscriptions
 

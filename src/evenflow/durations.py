@@ -12,21 +12,23 @@ _UNITS_US = {
     "hour": 3_600_000_000,
     "day": 86_400_000_000,
 }
+_PART = re.compile(r"(\d+)\s*([a-zA-Z]+)")
 
 
 def duration_us(text: str, what: str) -> int:
-    """Read a duration as Spark writes it.
+    """Parse a duration in Spark's notation; `what` names the setting in errors.
 
     >>> duration_us("10 seconds", "watermark"), duration_us("1 minute 500 milliseconds", "w")
     (10000000, 60500000)
     """
-    parts = re.findall(r"(\d+)\s*([a-zA-Z]+)", text)
-    if not parts or re.sub(r"(\d+)\s*([a-zA-Z]+)", "", text).strip():
-        raise InputError(f"{what} {text!r} is no duration; write for example '10 seconds'")
+    parts = _PART.findall(text)
+    if not parts or _PART.sub("", text).strip():
+        raise InputError(f"{what} {text!r} is not a duration; write for example '10 seconds'")
     total = 0
     for number, unit in parts:
         name = unit.lower().removesuffix("s")
         if name not in _UNITS_US:
-            raise InputError(f"{what} {text!r} has the unit {unit!r}; use {', '.join(_UNITS_US)}")
+            units = ", ".join(_UNITS_US)
+            raise InputError(f"{what} {text!r} has the unknown unit {unit!r}; use {units}")
         total += int(number) * _UNITS_US[name]
     return total

@@ -1,4 +1,4 @@
-"""The one door to Numba: a typed decorator for loops that cannot be vectorised."""
+"""Numba behind one typed decorator, for loops that cannot be vectorised."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -9,12 +9,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
-    """Compile a loop to machine code, kept on disk so that only the first run pays.
+    """Compile a loop to machine code, cached on disk.
 
-    It runs beside other threads, so no array that it changes may be theirs as well.
-    The signature stays the one that was written, so that callers are still type-checked.
-    Beside each kernel that decides something stands a plain version, its explanation and
-    its oracle in the tests.
+    The GIL is released, so no other thread may use an array that the kernel changes. Type checkers
+    see the original signature. Each kernel that makes decisions has a plain Python version next to
+    it, which explains it and is its oracle in tests.
 
     >>> import numpy as np
     >>> @kernel

@@ -1,34 +1,36 @@
-"""What `evenflow explain` says about the moves of a decision."""
+"""The table of moves of `evenflow explain`."""
 
 from typing import Any
 
 from evenflow.cli.inspect import _move_rows
 
 
-def way(query: str, before: int, after: int, **more: Any) -> dict[str, Any]:
+def route(query: str, before: int, after: int, **more: Any) -> dict[str, Any]:
     return {"query": query, "before": before, "after": after, **more}
 
 
-def test_state_is_told_once_for_keys_that_go_the_same_way_and_for_light_keys() -> None:
-    made = {
+def test_state_is_listed_once_per_route_and_for_light_keys() -> None:
+    decision = {
         "moves": [
-            way("sums", 0, 1, key="a"),
-            way("sums", 0, 1, key="b"),
-            way("wide", 2, 0, key=None),
+            route("sums", 0, 1, key="a"),
+            route("sums", 0, 1, key="b"),
+            route("wide", 2, 0, key=None),
         ],
         "measured": {
             "handed": [
-                way("sums", 0, 1, bytes=1500),
-                way("wide", 2, 0, bytes=20),
-                way("sums", 2, 0, bytes=300),
+                route("sums", 0, 1, bytes=1500),
+                route("wide", 2, 0, bytes=20),
+                route("sums", 2, 0, bytes=300),
             ]
         },
     }
-    told = [
+    rows = [
         ("sums", "a", "0 -> 1", "1.5 kB"),
         ("sums", "b", "0 -> 1", ""),
         ("wide", "whole query", "2 -> 0", "20 B"),
     ]
-    assert list(_move_rows(made, whole=True)) == [*told, ("sums", "light keys", "2 -> 0", "300 B")]
-    assert list(_move_rows(made, whole=False)) == told
-    assert [line[-1] for line in _move_rows({**made, "measured": None}, whole=True)] == ["", "", ""]
+    light = ("sums", "light keys", "2 -> 0", "300 B")
+    assert list(_move_rows(decision, complete=True)) == [*rows, light]
+    assert list(_move_rows(decision, complete=False)) == rows
+    unmeasured = {**decision, "measured": None}
+    assert [row[-1] for row in _move_rows(unmeasured, complete=True)] == ["", "", ""]

@@ -1,4 +1,4 @@
-"""`evenflow plan keys` as others call it."""
+"""`evenflow plan keys`, called as users call it."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_json_fields_and_files_agree(algorithm: str, stats: Path, tmp_path: Path
         assert answer["feasible"]
 
 
-def test_the_new_table_can_be_the_current_one_of_the_next_plan(stats: Path, tmp_path: Path) -> None:
+def test_table_out_can_be_used_as_current(stats: Path, tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     first = plan(stats, "--workers", 8, "--algorithm", "cover", "--table-out", table)
     second = plan(stats, "--workers", 8, "--algorithm", "cover", "--current", table)
@@ -150,8 +150,8 @@ def test_null_is_a_key_and_survives_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table_out", "assignment_out", "message"),
     [
-        ("one.csv", "./one.csv", "is used for something else already"),
-        ("stats.parquet", None, "is used for something else already"),
+        ("one.csv", "./one.csv", "is already an input or output"),
+        ("stats.parquet", None, "is already an input or output"),
         ("x" * 300 + ".csv", None, "cannot be written"),
     ],
 )
@@ -166,7 +166,7 @@ def test_outputs_do_not_overwrite_each_other_or_the_input(
     assert stats.read_bytes() == before
 
 
-def test_keys_that_csv_cannot_hold_are_refused_before_planning(tmp_path: Path) -> None:
+def test_keys_that_csv_cannot_hold_are_rejected_before_planning(tmp_path: Path) -> None:
     stats = tmp_path / "stats.parquet"
     keys = pa.array([{"a": 1}, {"a": 2}])
     pa.parquet.write_table(pa.table({"key": keys, "cost": [1.0, 1], "state": [1.0, 1]}), stats)
@@ -175,7 +175,7 @@ def test_keys_that_csv_cannot_hold_are_refused_before_planning(tmp_path: Path) -
     assert "CSV cannot hold keys of type struct" in result.stderr
 
 
-def test_people_get_a_table_with_bars(stats: Path) -> None:
+def test_default_output_is_a_table_with_bars(stats: Path) -> None:
     result = run(stats, "--workers", 4)
     assert result.exit_code == 0
     assert "imbalance after" in result.stdout
@@ -198,22 +198,22 @@ GOOD = "key,cost,state\na,1,1\nb,2,2\n"
 @pytest.mark.parametrize(
     ("stats", "table", "options", "message"),
     [
-        ("key,cost\na,1\n", None, [], "no column state; columns found: key, cost"),
+        ("key,cost\na,1\n", None, [], "no column state; columns: key, cost"),
         ("key,cost,state\na,-1,1\n", None, [], "cost must not be negative, got -1 in row 1"),
         ("key,cost,state\na,1,nan\n", None, [], "state must be finite, got nan in row 1"),
         ("key,cost,state\na,inf,1\n", None, [], "cost must be finite, got inf in row 1"),
         ("key,cost,state\na,x,1\n", None, [], "column cost must hold numbers"),
         ("key,cost,state\na,,1\n", None, [], "column cost"),
-        ("key,cost,state\na,1,1\nb,1,1\na,2,2\n", None, [], "key a stands in rows 1 and 3"),
-        ("key,cost,state\n", None, [], "holds no rows"),
+        ("key,cost,state\na,1,1\nb,1,1\na,2,2\n", None, [], "key a appears in rows 1 and 3"),
+        ("key,cost,state\n", None, [], "has no rows"),
         ("", None, [], "Empty CSV"),
         ("key,cost,state\na,1\n", None, [], "cannot be read as csv"),
         (GOOD, "key,worker\na,2\n", [], "unknown worker 2 in row 1; workers are 0..1"),
         (GOOD, "key,worker\na,-1\n", [], "unknown worker -1"),
         (GOOD, "key,worker\na,0.5\n", [], "unknown worker 0.5"),
-        (GOOD, "key,worker\na,0\na,1\n", [], "key a stands in rows 1 and 2"),
+        (GOOD, "key,worker\na,0\na,1\n", [], "key a appears in rows 1 and 2"),
         (GOOD, "key\na\n", [], "no column worker"),
-        ("key,cost,cost,state\na,1,1,1\n", None, [], "column cost stands there twice"),
+        ("key,cost,cost,state\na,1,1,1\n", None, [], "column cost is given twice"),
         ("key,cost,state\na,1e308,1\nb,1e308,1\n", None, [], "cost sums to more than a double"),
         ("key,cost,state\n7,1,1\n", "key,worker\n007,0\n", [], "keys are string, those of STATS"),
         (
@@ -222,9 +222,9 @@ GOOD = "key,cost,state\na,1,1\nb,2,2\n"
             [],
             "keys are string, those of STATS int64",
         ),
-        (GOOD, None, ["--max-imbalance", "-1"], "max-imbalance must be 0 or more, got -1"),
-        (GOOD, None, ["--max-table", "-1"], "max-table must be 0 or more, got -1"),
-        (GOOD, None, ["--beta", "nan"], "beta must be 0 or more, got nan"),
+        (GOOD, None, ["--max-imbalance", "-1"], "max-imbalance must be a number of at least 0"),
+        (GOOD, None, ["--max-table", "-1"], "max-table must be a number of at least 0, got -1"),
+        (GOOD, None, ["--beta", "nan"], "beta must be a number of at least 0, got nan"),
     ],
     ids=lambda value: None if isinstance(value, list) else str(value)[:40],
 )
@@ -253,7 +253,7 @@ def test_bad_input_is_one_clear_line_and_nothing_is_written(
         ("broken.parquet", "cannot be read as parquet"),
     ],
 )
-def test_files_that_are_none(name: str, message: str, tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "stats.txt").write_text(GOOD)
     (tmp_path / "broken.parquet").write_text(GOOD)
     result = run(tmp_path / name, "--workers", 2)

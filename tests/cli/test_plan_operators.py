@@ -72,7 +72,7 @@ def test_every_algorithm_prints_every_field(loads: Path, algorithm: str) -> None
     assert result["mean_std"] >= result["lower_bound_std"]
 
 
-def test_a_placement_can_be_planned_from_again(loads: Path, tmp_path: Path) -> None:
+def test_placement_out_can_be_used_as_current(loads: Path, tmp_path: Path) -> None:
     out = tmp_path / "placement.csv"
     planned(loads, "--workers", 2, "--algorithm", "llf-glb", "--placement-out", out)
     assert out.read_text().splitlines()[0].replace('"', "") == "operator,worker"
@@ -135,11 +135,11 @@ def test_degenerate_series(tmp_path: Path, algorithm: str) -> None:
         (["a,0,nan"], "column load must be finite, got nan in row 1"),
         (["a,0,-1"], "column load must not be negative"),
         (["a,0,much"], "column load must hold numbers"),
-        ([], "holds no rows"),
+        ([], "has no rows"),
     ],
     ids=["ragged", "twice", "nan", "negative", "text", "empty"],
 )
-def test_bad_loads_are_refused(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_bad_loads_are_rejected(tmp_path: Path, rows: list[str], message: str) -> None:
     path = table(tmp_path / "loads.csv", "operator,sample,load", *rows)
     assert message in refused("plan", "operators", path, "--workers", 2, "--json")
 
@@ -148,16 +148,16 @@ def test_bad_loads_are_refused(tmp_path: Path, rows: list[str], message: str) ->
     ("arguments", "message"),
     [
         (["--workers", 0], "--workers must be 1 to 100,000, got 0"),
-        (["--workers", 2, "--algorithm", "best"], "unknown 'best'; choose one of cor-bal"),
+        (["--workers", 2, "--algorithm", "best"], "--algorithm must be one of cor-bal"),
         (["--workers", 2, "--capacity", 0], "capacity must be above 0"),
         (["--workers", 2, "--balance", -1], "balance must be a number of at least 0"),
         (["--workers", 2, "--correlation", 2], "correlation must lie in -1..1"),
-        (["--workers", 2, "--seed", -1], "--seed must be at least 0"),
+        (["--workers", 2, "--seed", -1], "--seed must not be negative, got -1"),
         (["--workers", 2, "--placement-out", "no/such/out.csv"], "no such folder"),
-        (["--workers", 2, "--placement-out", "out.txt"], "can write files ending in"),
+        (["--workers", 2, "--placement-out", "out.txt"], "output files must end in"),
     ],
 )
-def test_bad_options_are_refused(loads: Path, arguments: list[object], message: str) -> None:
+def test_bad_options_are_rejected(loads: Path, arguments: list[object], message: str) -> None:
     assert message in refused("plan", "operators", loads, *arguments)
 
 
@@ -165,18 +165,18 @@ def test_bad_options_are_refused(loads: Path, arguments: list[object], message: 
     ("rows", "message"),
     [
         (["op0,2"], "unknown worker 2 in row 1; workers are 0..1"),
-        (["op0,0", "op0,1"], "names an operator twice"),
-        (["other,0"], "names none of the operators"),
+        (["op0,0", "op0,1"], "operator op0 appears twice"),
+        (["other,0"], "none of its operators is in"),
     ],
 )
-def test_bad_placements_are_refused(
+def test_bad_placements_are_rejected(
     loads: Path, tmp_path: Path, rows: list[str], message: str
 ) -> None:
     current = table(tmp_path / "current.csv", "operator,worker", *rows)
     assert message in refused("plan", "operators", loads, "--workers", 2, "--current", current)
 
 
-def test_operators_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+def test_contradictory_operators_are_rejected(tmp_path: Path) -> None:
     path = table(tmp_path / "l.csv", "operator,sample,load,worker", "a,0,0.1,0", "a,1,0.1,1")
     message = refused("plan", "operators", path, "--workers", 2)
     assert "operator a has several values of worker" in message
@@ -190,13 +190,13 @@ def test_operators_that_contradict_themselves_are_refused(tmp_path: Path) -> Non
     )
 
 
-def test_tables_for_people(loads: Path) -> None:
+def test_default_output_is_a_table(loads: Path) -> None:
     result = call("plan", "operators", loads, "--workers", 2)
     assert result.exit_code == 0
     assert "mean std" in result.stdout
 
 
-def test_simulating() -> None:
+def test_simulate_operators() -> None:
     arguments = ("--workers", 4, "--operators", 40, "--load", 0.7, "--seconds", 5, "--seeds", 2)
     result = call(
         "simulate", "operators", *arguments, "--plan", "cor-glb", "--rebalance", "cor-se-imp",
@@ -224,7 +224,7 @@ def test_simulating() -> None:
         (["--rebalance", "exact"], "for more than 16 operators, got 200; use fewer, or variance"),
     ],
 )
-def test_bad_simulations_are_refused(arguments: list[object], message: str) -> None:
+def test_bad_simulations_are_rejected(arguments: list[object], message: str) -> None:
     assert message in refused("simulate", "operators", *arguments)
 
 
@@ -236,7 +236,7 @@ def test_no_output_overwrites_the_input(tmp_path: Path) -> None:
         app, ["plan", "operators", str(loads), "--workers", "2", "--placement-out", str(loads)]
     )
     assert result.exit_code == 2
-    assert "is used for something else already" in result.stderr
+    assert "is already an input or output" in result.stderr
     assert loads.read_bytes() == before
 
 

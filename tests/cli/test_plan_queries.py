@@ -1,4 +1,4 @@
-"""`evenflow plan queries`: from files to files, and one line for every mistake."""
+"""`evenflow plan queries`: files in, files out, one line per error."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"single-source", "repair"}))
-def test_every_algorithm_answers_in_the_same_fields(algorithm: str, queries: Path) -> None:
+def test_every_algorithm_prints_the_same_fields(algorithm: str, queries: Path) -> None:
     answer = planned(queries, "--workers", 2, "--algorithm", algorithm)
     assert list(answer) == FIELDS
     assert answer["algorithm"] == algorithm
@@ -69,8 +69,8 @@ def test_parquet_in_parquet_out_and_back_as_the_current_placement(
     assert answer["moved_queries"] == 0
 
 
-def test_repair_moves_no_more_than_asked(queries: Path, tmp_path: Path) -> None:
-    """Both groups of queries are torn apart; one move mends one of them."""
+def test_repair_respects_max_moves(queries: Path, tmp_path: Path) -> None:
+    """Both groups of queries are split; one move reunites one of them."""
     current = tmp_path / "current.csv"
     current.write_text("query,worker\nalerts,0\npairs,1\nlate,1\nstorm,0\n")
     common = (
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_a_verdict_not_an_error(tmp_path: Path) -> None:
 
 
 def test_lists_and_names_of_any_arrow_kind(tmp_path: Path) -> None:
-    """Fixed-size lists, large lists, dictionaries and large strings all say the same."""
+    """Fixed-size lists, large lists, dictionaries and large strings give the same plan."""
     out, plans = tmp_path / "out.csv", []
     names = pa.array(["a", "b", "c"])
     lists = pa.array([["x", "y"], ["y", "z"], ["x", "z"]])
@@ -134,7 +134,7 @@ def test_lists_and_names_of_any_arrow_kind(tmp_path: Path) -> None:
     assert plans[0] == plans[1] == plans[2]
 
 
-def test_people_get_a_table(queries: Path) -> None:
+def test_default_output_is_a_table(queries: Path) -> None:
     result = run(queries, "--workers", 2)
     assert result.exit_code == 0
     assert "replication factor" in result.stdout
@@ -145,7 +145,7 @@ def test_people_get_a_table(queries: Path) -> None:
     [
         ({"sources": []}, "query bad (row 5) has no sources"),
         ({"sources": None}, "query bad (row 5) has no sources"),
-        ({"sources": ["news", None]}, "query bad (row 5) names an empty source"),
+        ({"sources": ["news", None]}, "query bad (row 5) has an empty source name"),
         ({"sources": ["moon"]}, "query bad reads unknown source moon"),
         ({"sources": ["news"], "load": 0}, "load must be positive, got 0 for query bad"),
         ({"sources": ["news"], "pinned": 2}, "unknown worker 2"),
@@ -178,9 +178,9 @@ def test_more_pins_than_a_worker_holds(tmp_path: Path) -> None:
     [
         (("--workers", 0), "--workers must be 1 to 100,000, got 0"),
         (("--workers", 2, "--algorithm", "best"), "--algorithm must be one of mqp"),
-        (("--workers", 2, "--algorithm", "repair"), "give --current PLACEMENT"),
+        (("--workers", 2, "--algorithm", "repair"), "add --current PLACEMENT"),
         (("--workers", 2, "--algorithm", "ic", "--max-moves", 1), "max moves"),
-        (("--workers", 2, "--slack", -1), "slack must not be negative"),
+        (("--workers", 2, "--slack", -1), "slack must be a number of at least 0"),
         (("--workers", 2, "--placement-out", "no/such/p.csv"), "no such folder"),
         (("--workers", 2, "--seed", -1), "--seed must not be negative"),
     ],
@@ -208,7 +208,7 @@ def test_columns_of_the_wrong_kind(tmp_path: Path) -> None:
     file = write(tmp_path / "q.jsonl", [{"query": "a", "sources": "x"}])
     refused("column sources must hold lists, got string", file, "--workers", 2)
     file = write(tmp_path / "q.jsonl", [{"query": "a", "sources": [[1]]}])
-    refused("sources must be text or whole numbers", file, "--workers", 2)
+    refused("sources must be strings or integers", file, "--workers", 2)
     file = write(tmp_path / "q.jsonl", [{"query": "a"}])
     refused("no column sources", file, "--workers", 2)
     refused("need Parquet or JSON lines, not CSV", tmp_path / "q.csv", "--workers", 2)
@@ -223,6 +223,6 @@ def test_bad_rates(queries: Path, tmp_path: Path) -> None:
 
 def test_the_input_is_not_overwritten(queries: Path) -> None:
     before, place = queries.read_bytes(), queries.with_suffix(".csv")
-    message = "is used for something else already"
+    message = "is already an input or output"
     refused(message, queries, "--workers", 2, "--placement-out", place, "--current", place)
     assert queries.read_bytes() == before

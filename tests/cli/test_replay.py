@@ -45,7 +45,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_replay_shows_what_balancing_would_have_brought(recorded: Path) -> None:
+def test_replay_shows_the_effect_of_balancing(recorded: Path) -> None:
     before = files(recorded)
     result = asked("replay", recorded)
     assert result["batches"] == 12
@@ -60,7 +60,7 @@ def test_a_replay_shows_what_balancing_would_have_brought(recorded: Path) -> Non
     assert files(recorded) == before
 
 
-def test_whatif_answers_without_changing_a_byte(recorded: Path) -> None:
+def test_whatif_does_not_change_the_checkpoint(recorded: Path) -> None:
     before = files(recorded)
     more = asked("whatif", recorded, "--add", 2)
     assert more["workers"] == 6
@@ -80,9 +80,9 @@ def test_whatif_answers_without_changing_a_byte(recorded: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["whatif"], "nothing was asked"),
-        (["whatif", "--drop", 9], "worker 9 cannot be dropped; active are 0, 1, 2, 3"),
-        (["whatif", "--pin", "q7=1"], "'q7' is no whole query; there are q0, q1"),
+        (["whatif"], "no change given"),
+        (["whatif", "--drop", 9], "worker 9 cannot be dropped; active workers are 0, 1, 2, 3"),
+        (["whatif", "--pin", "q7=1"], "'q7' cannot be pinned; whole queries are q0, q1"),
         (["whatif", "--pin", "q0=9"], "workers are 0..3, got 9"),
         (["whatif", "--pin", "q0"], "--pin must be QUERY=WORKER, got 'q0'"),
         (["whatif", "--rate", 0], "positive number, got 0"),
@@ -91,14 +91,14 @@ def test_whatif_answers_without_changing_a_byte(recorded: Path) -> None:
         (["replay", "--workers", 0], "at least one worker, got 0"),
     ],
 )
-def test_bad_questions_are_refused(recorded: Path, arguments: list[Any], message: str) -> None:
+def test_bad_arguments_are_rejected(recorded: Path, arguments: list[Any], message: str) -> None:
     result = call(arguments[0], recorded, *arguments[1:])
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stdout == ""
 
 
-def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_history_is_rejected(tmp_path: Path) -> None:
     result = call("replay", tmp_path)
     assert result.exit_code == 2
     assert "no recorded history" in result.stderr

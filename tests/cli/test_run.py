@@ -1,4 +1,4 @@
-"""The commands around a specification, as far as they need no Spark."""
+"""Commands for specifications that do not need Spark."""
 
 import io
 import json
@@ -20,8 +20,10 @@ from evenflow.model import (
     Decision,
     Plan,
     QueryLoad,
+    Reason,
     Snapshot,
     Transfer,
+    Trigger,
     moves_between,
 )
 from evenflow.spark.driver.completed_batch import CompletedBatch
@@ -33,16 +35,16 @@ from evenflow.storage.bundle import PartRef
 runner = CliRunner()
 
 
-def test_init_writes_what_validate_takes(tmp_path: Path) -> None:
+def test_init_writes_a_valid_specification(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     assert runner.invoke(app, ["init", str(path)]).exit_code == 0
     done = runner.invoke(app, ["validate", str(path)])
-    assert (done.exit_code, "fine" in done.stdout) == (0, True)
+    assert (done.exit_code, "valid" in done.stdout) == (0, True)
     again = runner.invoke(app, ["init", str(path)])
-    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
-def test_problems_are_lines_or_json(tmp_path: Path) -> None:
+def test_problems_are_printed_as_lines_or_json(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("workers: none\ncheckpoint: x\nsources: {}\n")
     for command in ("validate", "run"):
@@ -57,7 +59,7 @@ def test_problems_are_lines_or_json(tmp_path: Path) -> None:
     assert runner.invoke(app, ["run", str(tmp_path / "none.yaml")]).exit_code == 2
 
 
-def test_time_to_run() -> None:
+def test_parse_seconds() -> None:
     assert parse_seconds("2m 30s") == 150
     for odd in ("5", "soon", "5 parsecs"):
         with pytest.raises(InputError):
@@ -67,13 +69,13 @@ def test_time_to_run() -> None:
 def batch(number: int, *cpu: float) -> CompletedBatch:
     reports = tuple(
         Report(
-            slot,
+            worker,
             query_stats={"q@1": QueryStats(rows_in=10, cpu_seconds=seconds)},
             shipped_bytes={"trades": 100},
             results={"q@1": (PartRef("f", 0, 1), 5)},
             poison={"trades": (PartRef("f", 0, 1), 1)},
         )
-        for slot, seconds in enumerate(cpu)
+        for worker, seconds in enumerate(cpu)
     )
     plan = Plan(len(cpu))
     return CompletedBatch(
@@ -100,11 +102,13 @@ def snapshot(number: int, *load: float) -> Snapshot:
 def decision(number: int, plan: Plan | None) -> Decision:
     moved = () if plan is None else moves_between(Plan(2, {"q": 0}), plan)
     judged = BalanceMetrics(1.5, 3.0, 2.0)
-    return Decision(number, 0.0, "imbalance", "moved", "one query", judged, plan=plan, moves=moved)
+    return Decision(
+        number, 0.0, Trigger.IMBALANCE, Reason.QUERIES, "one query", judged, plan=plan, moves=moved
+    )
 
 
-def test_a_tally_counts_each_batch_once() -> None:
-    tally = RunStats(2)
+def test_run_stats_count_each_batch_once() -> None:
+    stats = RunStats(2)
     batches = [batch(n, 3.0, 1.0) for n in range(2)] + [batch(n, 1.0, 1.0) for n in (2, 3)]
     snapshots = [snapshot(n, 3.0, 1.0) for n in range(2)] + [snapshot(n, 1.0, 1.0) for n in (2, 3)]
     progress = {n: BatchProgress(n, 20, 2.0) for n in range(4)}
@@ -112,28 +116,28 @@ def test_a_tally_counts_each_batch_once() -> None:
     given = (Transfer("q", 0, 1, 600), Transfer("r", 1, 0, 100))
     snapshots[1] = replace(snapshots[1], transfers=given)
     for _ in range(2):
-        tally.add_batches(progress, batches)
+        stats.add_batches(progress, batches)
         # What the checkpoint recorded of an earlier run is not this one's.
-        tally.add_decisions([snapshot(-9, 5.0, 0.0), *snapshots], decided)
-    figures = tally.to_json()
+        stats.add_decisions([snapshot(-9, 5.0, 0.0), *snapshots], decided)
+    figures = stats.to_json()
     assert (figures["batches"], figures["rows"], figures["rows_per_second"]) == (4, 80, 10)
     assert (figures["shipped_bytes"], figures["round_robin_bytes"]) == (400, 400)
-    assert (tally.result_rows, figures["poison"]) == ({"q": 40}, {"trades": 8})
+    assert (stats.result_rows, figures["poison"]) == ({"q": 40}, {"trades": 8})
     assert (figures["plans"], figures["moves"], figures["handed_bytes"]) == (1, 1, 700)
     assert (figures["imbalance_before"], figures["imbalance_after"]) == (1.5, 1.0)
     assert figures["imbalance"] == pytest.approx(8 / 6, abs=1e-4)
     assert figures["busiest_worker_cpu_seconds"] == 8
-    assert np.allclose(tally.window_loads(), [2.0, 1.0])
+    assert np.allclose(stats.window_loads(), [2.0, 1.0])
 
 
-def test_the_view_shows_workers_and_copes_with_nothing() -> None:
+def test_status_panel_with_and_without_batches() -> None:
     empty, full = RunStats(2), RunStats(2)
     assert status_line(empty) == "starting"
     full.add_batches({4: BatchProgress(4, 20, 2.0)}, [batch(4, 3.0, 1.0)])
     full.add_decisions([], [decision(4, Plan(2, {"q": 1}))])
     console = Console(width=100, record=True, file=io.StringIO())
-    for tally in (empty, full):
-        console.print(status_panel("mine", tally))
+    for stats in (empty, full):
+        console.print(status_panel("mine", stats))
     text = console.export_text()
     assert "batch 4, 20 rows, 10 rows/s, 10 results, 1 moves, imbalance 1.50" in text
     assert "batch 4: moved (imbalance), one query" in text

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from evenflow.datasets import Dataset
 from evenflow.datasets.flights import Flights
 from evenflow.datasets.market import Market
 from evenflow.datasets.tpch import Tpch
 from evenflow.datasets.words import Words
 from evenflow.errors import InputError
-from evenflow.spec.datasets import DATASET_MODELS, BundledDataset
-from evenflow.spec.replay import ensure_dataset_files
+from evenflow.spec.datasets import DATASET_MODELS, ensure_dataset_files
 
-DATA: list[BundledDataset] = [
+DATA: list[Dataset] = [
     Market(batches=3, rows=200, limits=5),
     Flights(batches=3, alerts=5),
     Words(batches=3, rows=50),
@@ -24,7 +24,7 @@ DATA: list[BundledDataset] = [
 
 
 @pytest.mark.parametrize("data", DATA, ids=["market", "flights", "words", "tpch"])
-def test_a_dataset_matches_its_schemas_and_repeats(data: BundledDataset) -> None:
+def test_a_dataset_matches_its_schemas_and_repeats(data: Dataset) -> None:
     for stream, schema in data.streams.items():
         batches = list(data.stream_batches(stream))
         assert len(batches) == 3

@@ -1,4 +1,4 @@
-"""Server-sent events over real sockets: a reader that stops reading harms nobody."""
+"""Server-sent events over real sockets: a client that stops reading does not affect others."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ from evenflow.service.watcher import PublishedState
 
 
 def published(batch: int, ballast: int = 0) -> PublishedState:
-    """A state with a text as long as told."""
+    """A state with a query text of `ballast` characters."""
     world = World()
     world.queries["a"] = type(world.queries["a"])("a", text="x" * ballast)
     seen = ObservedRun(
@@ -106,7 +106,7 @@ def events(lines: Iterator[str], count: int) -> list[tuple[str, str]]:
     return found
 
 
-def test_state_first_then_changes_and_what_was_missed_on_coming_back() -> None:
+def test_state_first_then_deltas_and_missed_events_on_reconnect() -> None:
     with served() as service:
         service.publish(0)
         with HTTP.stream("GET", service.url) as answer:
@@ -127,7 +127,7 @@ def test_state_first_then_changes_and_what_was_missed_on_coming_back() -> None:
                 assert [kind for _, kind in events(answer.iter_lines(), len(kinds))] == kinds
 
 
-def test_one_client_too_many_is_told_so() -> None:
+def test_one_client_too_many_gets_503() -> None:
     with served(limit=1) as service:
         service.publish(0)
         with HTTP.stream("GET", service.url) as answer:
@@ -137,7 +137,7 @@ def test_one_client_too_many_is_told_so() -> None:
         assert (refused.status_code, "1 clients" in refused.json()["error"]) == (503, True)
 
 
-def test_a_reader_that_stops_reading_is_dropped_and_others_go_on() -> None:
+def test_a_client_that_stops_reading_is_dropped() -> None:
     with served() as service, socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", service.port))
@@ -156,7 +156,7 @@ def test_a_reader_that_stops_reading_is_dropped_and_others_go_on() -> None:
             until(lambda: len(service.server.server_state.tasks) == 1)  # nothing is left of it
 
 
-def test_vendored_files_are_those_of_the_lock() -> None:
+def test_vendored_files_match_the_lock() -> None:
     vendor = files("evenflow.service") / "page" / "vendor"
     lock = json.loads((vendor / "vendor.lock").read_text())
     for package in lock.values():

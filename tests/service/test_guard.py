@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Access checks of the HTTP API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -53,7 +53,7 @@ class Browser:
     ("host", "status"),
     [("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:80", 200), ("evil.example:8080", 400)],
 )
-def test_only_our_own_names_are_served(host: str, status: int) -> None:
+def test_only_known_hosts_are_served(host: str, status: int) -> None:
     assert Browser().get("/api", headers={"Host": host}).status_code == status
 
 
@@ -69,11 +69,11 @@ def test_only_our_own_names_are_served(host: str, status: int) -> None:
     ],
     ids=["page", "program", "form", "foreign", "sandboxed", "cross-site"],
 )
-def test_changes_come_from_our_page_or_a_program(headers: dict[str, str], status: int) -> None:
+def test_writes_need_the_header_and_the_same_origin(headers: dict[str, str], status: int) -> None:
     assert Browser().post("/api", headers=headers, json={}).status_code == status
 
 
-def test_a_token_is_asked_for_everywhere_but_health() -> None:
+def test_a_token_is_required_except_for_health() -> None:
     browser = Browser(token=TOKEN)
     assert browser.get("/healthz").status_code == 200
     for path in ("/", "/api", f"/api?token={TOKEN}", "/?token=wrong"):
@@ -88,7 +88,7 @@ def test_a_token_is_asked_for_everywhere_but_health() -> None:
     assert browser.get("/api").status_code == 200  # by the cookie it now has
 
 
-def test_bodies_are_bounded_whether_or_not_they_tell_their_length() -> None:
+def test_bodies_are_limited_with_and_without_content_length() -> None:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(MAX_BODY_BYTES // 65536 + 1):
             yield b"x" * 65536
@@ -100,7 +100,7 @@ def test_bodies_are_bounded_whether_or_not_they_tell_their_length() -> None:
     assert whole.json() == {"bytes": MAX_BODY_BYTES}
 
 
-def test_too_many_changes_are_put_off() -> None:
+def test_writes_are_rate_limited() -> None:
     flood = Browser()
     found = [flood.post("/api", headers=OURS).status_code for _ in range(60)]
     assert found[:30] == [200] * 30
@@ -108,7 +108,7 @@ def test_too_many_changes_are_put_off() -> None:
     assert flood.get("/api").status_code == 200  # reading goes on
 
 
-def test_a_bucket_fills_again() -> None:
+def test_rate_limiter_refills() -> None:
     now = [0.0]
     bucket = RateLimiter(2, 3, clock=lambda: now[0])
     assert [bucket.try_acquire() for _ in range(4)] == [True, True, True, False]
@@ -116,7 +116,7 @@ def test_a_bucket_fills_again() -> None:
     assert (bucket.try_acquire(), bucket.try_acquire()) == (True, False)
 
 
-def test_every_answer_forbids_inline_scripts_and_frames() -> None:
+def test_every_response_forbids_inline_scripts_and_frames() -> None:
     for answer in (Browser().get("/api"), Browser(token=TOKEN).get("/api")):
         policy = answer.headers["content-security-policy"]
         assert "script-src 'self'" in policy
@@ -128,7 +128,7 @@ def test_every_answer_forbids_inline_scripts_and_frames() -> None:
     ("host", "token", "said"),
     [("0.0.0.0", None, "without a token"), ("127.0.0.1", "short", "16 characters, got 5")],  # noqa: S104
 )
-def test_an_open_door_is_refused(
+def test_public_hosts_and_short_tokens_are_rejected(
     host: str, token: str | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("EVENFLOW_TOKEN", raising=False)

@@ -1,4 +1,4 @@
-"""The view-model: what is shown follows from what was measured."""
+"""API responses follow from the measured state."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,7 +40,7 @@ def test_loads_are_shares_of_a_core() -> None:
     assert (point.imbalance, point.rows_per_second) == (round(1.0 / 0.6, 4), 90.0)
 
 
-def test_a_worker_is_draining_until_the_plan_says_drained() -> None:
+def test_a_worker_is_draining_until_it_is_drained_in_the_plan() -> None:
     world = World()
     asked = seen(world, workers_to_drain=frozenset({2}))
     assert [worker.status for worker in present.worker_infos(asked)] == [
@@ -73,8 +73,8 @@ def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> Non
     assert key.share == pytest.approx(0.5 / 0.8)
 
 
-def test_a_query_that_is_keyed_no_longer_has_no_hot_keys() -> None:
-    """The plan that is read may be a border older than the snapshots."""
+def test_a_query_that_stopped_being_keyed_has_no_hot_keys() -> None:
+    """The plan may be one commit older than the snapshots."""
     world = World()
     last = world.snapshot(1)
     gone = replace(last, next_plan=replace(world.plan, tables={}))
@@ -84,13 +84,13 @@ def test_a_query_that_is_keyed_no_longer_has_no_hot_keys() -> None:
     )
 
 
-def test_what_no_row_causes_is_nobodys_share() -> None:
+def test_fixed_cost_is_not_part_of_key_shares() -> None:
     fixed = replace(hot_key(), rest_cost=np.full(3, 1.1), rest_fixed_cost=np.ones(3))
     assert fixed.cost_shares() == pytest.approx(0.5 / 0.8)
     assert replace(fixed, cost=np.zeros(1), rest_cost=np.ones(3)).cost_shares().tolist() == [0.0]
 
 
-def test_streams_stand_beside_round_robin() -> None:
+def test_streams_are_compared_with_round_robin() -> None:
     (stream,) = present.stream_infos(seen(World()))
     assert (stream.shipped_bytes, stream.workers) == (140.0, [0, 1, 2])
     # Alone, a is where it would be in turn: a full copy there, their keys for the others.
@@ -98,7 +98,7 @@ def test_streams_stand_beside_round_robin() -> None:
     assert stream.readers == ["a", "b", "k"]
 
 
-def test_correlation_is_numpys_and_none_where_nothing_varies() -> None:
+def test_correlation_equals_numpy_and_is_none_without_variation() -> None:
     rng = np.random.default_rng(3)
     series = np.column_stack((rng.random(20), rng.random(20), np.ones(20)))
     snapshots = [
@@ -112,7 +112,7 @@ def test_correlation_is_numpys_and_none_where_nothing_varies() -> None:
     assert found.values[2] == [None, None, None]
 
 
-def test_a_record_takes_each_batch_once_and_joins_decisions_with_outcomes() -> None:
+def test_timeline_adds_each_batch_once_and_joins_outcomes() -> None:
     world, record = World(), Timeline(3, Metrics(lambda: None))
     snapshots = (world.snapshot(0), world.snapshot(1, loads=(0.4, 0.0, 0.0)))
     move = Move("k", 1, 2, int(world.plan.tables["k"].hashes[0]))
@@ -132,7 +132,7 @@ def test_a_record_takes_each_batch_once_and_joins_decisions_with_outcomes() -> N
     assert [d.number for d in record.newest_decisions()] == [1, 0]
 
 
-def test_a_record_forgets_the_oldest() -> None:
+def test_timeline_drops_the_oldest_decisions() -> None:
     record, world = Timeline(3, Metrics(lambda: None)), World()
     for batch in range(300):
         change = world.plan if batch == 0 else None
@@ -142,7 +142,7 @@ def test_a_record_forgets_the_oldest() -> None:
     assert len(kept) < 100
 
 
-def test_a_record_counts_no_plan_again_that_it_has_forgotten() -> None:
+def test_timeline_does_not_count_dropped_plans_again() -> None:
     record, world = Timeline(3, Metrics(lambda: None)), World()
     made = tuple(decision(batch, plan=world.plan) for batch in range(250))
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The watcher: one state a batch, only what changed sent on, and alive after trouble."""
+"""The watcher publishes one state and delta per batch, and survives errors."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from evenflow.service.watcher import PublishedState, Watcher
 
 
 class Shown:
-    """What a run shows, set by hand; `broken` makes it fail as an unreadable ledger would."""
+    """A fake run; `broken` makes it fail like an unreadable ledger."""
 
     def __init__(self) -> None:
         world = World()
@@ -46,7 +46,7 @@ def looked(found: Watcher) -> PublishedState:
     return published
 
 
-def test_a_batch_is_published_once_with_what_it_changed() -> None:
+def test_a_batch_is_published_once_with_its_delta() -> None:
     shown = Shown()
     found = watcher(shown)
     first = looked(found).state.summary
@@ -69,7 +69,7 @@ def test_a_batch_is_published_once_with_what_it_changed() -> None:
     assert found.poll() is None
 
 
-def test_trouble_with_the_run_is_told_and_survived() -> None:
+def test_errors_of_the_run_are_reported_and_survived() -> None:
     shown = Shown()
     seen: list[PublishedState] = []
     found = watcher(shown)

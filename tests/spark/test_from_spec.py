@@ -120,7 +120,7 @@ def test_forget_spares_what_is_not_ours(tmp_path: Path) -> None:
     checked = starter(tmp_path)
     (tmp_path / "starter-run").mkdir()
     (tmp_path / "starter-run/mine").write_text("")
-    with pytest.raises(InputError, match="is no checkpoint of ours"):
+    with pytest.raises(InputError, match="is not a checkpoint"):
         delete_checkpoint(checked, str(tmp_path / "starter-run"))
-    with pytest.raises(InputError, match="local folders only"):
+    with pytest.raises(InputError, match="is not a local folder"):
         delete_checkpoint(checked, "s3://bucket/run")

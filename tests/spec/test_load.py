@@ -1,4 +1,4 @@
-"""A specification is checked as a whole: every error at once, each with its place."""
+"""A specification is checked as a whole: all problems at once, with positions."""
 
 from pathlib import Path
 
@@ -34,25 +34,26 @@ def refusals(tmp_path: Path, text: str, *overrides: str) -> list[str]:
     return [str(p).replace(str(tmp_path / "spec.yaml"), "spec") for p in caught.value.problems]
 
 
-def test_a_good_one_is_taken(tmp_path: Path) -> None:
+def test_a_valid_specification_is_accepted(tmp_path: Path) -> None:
     checked = read(tmp_path, GOOD)
     assert checked.order == ("dear",)
     assert checked.schemas["trades"].names == ["ts", "symbol", "price", "qty"]
     assert checked.resolve("in") == str(tmp_path / "in")
 
 
-def test_all_errors_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_problems_are_reported_with_positions(tmp_path: Path) -> None:
     text = GOOD.replace("workers: 2", "worker: 2").replace("time: ts", "tme: ts")
     text += "  odd: {sql: SELECT 1, key: 5, publish: maybe}\n"
     assert refusals(tmp_path, text) == [
-        "spec:1:1: worker: there is no such field; did you mean 'workers'? There are name, "
+        "spec:1:1: worker: unknown field; did you mean 'workers'? The fields are name, "
         "workers, checkpoint, trigger, available_now, compare, datasets, sources, tables, queries, "
         "templates, operators, balancing, sinks, spark",
-        "spec:1:1: workers: is missing; give it",
-        "spec:6:11: sources.trades.time: is missing; give it",
-        "spec:6:29: sources.trades.tme: there is no such field; did you mean 'time'? There are "
+        "spec:1:1: workers: is required but missing",
+        "spec:6:11: sources.trades.time: is required but missing",
+        "spec:6:29: sources.trades.tme: unknown field; did you mean 'time'? The fields are "
         "format, path, options, schema, select, dataset, part, time, watermark",
-        "spec:9:29: queries.odd.key: expected a column, a list of them or {stream: columns}, got 5",
+        "spec:9:29: queries.odd.key: expected a column, a list of columns or {stream: columns}, "
+        "got 5",
         "spec:9:41: queries.odd.publish: expected true or false, got 'maybe'",
     ]
 
@@ -64,20 +65,32 @@ def test_all_errors_are_told_at_once_with_their_places(tmp_path: Path) -> None:
         ("time: ts", "time: at", "spec:6:35: sources.trades.time: the event-time column 'at' is"),
         ("kind: market", "kind: moon", "spec:4:18: datasets.market.kind: expected one of 'market'"),
         ("rows: 50", "rows: 0", "spec:4:11: datasets.market: rows must be 1 or more, got 0"),
-        ("dataset: market", "dataset: m", "sources.trades.dataset: got 'm'; datasets are market"),
-        ("  trades: {", "  tales: {", "sources.tales.dataset: got 'tales'; market has the sources"),
+        (
+            "dataset: market",
+            "dataset: m",
+            "sources.trades.dataset: unknown dataset 'm'; datasets",
+        ),
+        (
+            "  trades: {",
+            "  tales: {",
+            "sources.tales.dataset: dataset 'market' has no stream",
+        ),
         ("price > 100", "prise > 100", "spec:8:9: queries.dear.sql: query 'dear': there is no col"),
-        ("  dear:", "  trades:", "queries.trades: the name is taken in sources; rename one"),
+        ("  dear:", "  trades:", "queries.trades: the name is already used in sources; rename one"),
         ("  dear:", "  'a b':", "queries.a b: 'a b' cannot name a query; use letters"),
-        ("workers: 2", "workers: 2\nworkers: 3", "spec:2:1: workers: stands here twice; keep one"),
-        ("workers: 2", "workers: [2", "spec:2:11: this is no YAML: expected ',' or ']'"),
-        ("workers: 2", "workers: ${NOT_SET}", "spec:1:10: workers: the environment has no NOT_SET"),
+        ("workers: 2", "workers: 2\nworkers: 3", "spec:2:1: workers: is given twice; keep one"),
+        ("workers: 2", "workers: [2", "spec:2:11: not valid YAML: expected ',' or ']'"),
+        (
+            "workers: 2",
+            "workers: ${NOT_SET}",
+            "spec:1:10: workers: environment variable NOT_SE",
+        ),
         ("workers: 2", "workers: 0", "workers: input should be greater than or equal to 1, got 0"),
-        ("{dataset: market, t", "{t", "spec:6:11: sources.trades: give either `format` or `data"),
-        ("dataset: market", "format: csv", "sources.trades.schema: is missing; write 'ts TIMEST"),
+        ("{dataset: market, t", "{t", "spec:6:11: sources.trades: needs either `format` or `da"),
+        ("dataset: market", "format: csv", "sources.trades.schema: is required but missing; write"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, wanted: str) -> None:
+def test_problem_messages(tmp_path: Path, before: str, after: str, wanted: str) -> None:
     assert before in GOOD
     first, *others = refusals(tmp_path, GOOD.replace(before, after, 1))
     assert wanted in first
@@ -102,34 +115,35 @@ sinks:
 """
 
 
-def test_parts_are_checked_against_each_other(tmp_path: Path) -> None:
+def test_references_between_sections_are_checked(tmp_path: Path) -> None:
     found = refusals(tmp_path, GOOD + MORE)
     expected = [
-        "queries.early.worker: got 7; the workers are 0..1",
-        "queries.both.worker: a keyed query runs on all workers; leave worker out",
-        "tables.few.rows: row 1 lacks 'b'; the columns are a, b",
-        f"tables.files.path: got 'nowhere/*.csv'; there is nothing at {tmp_path}/nowhere/*.csv",
-        "templates.limit.subscriptions: got 'none.csv'; there is no file",
-        "templates.above.subscriptions: got market.x; its tables are limits, sectors",
+        "queries.early.worker: unknown worker 7; workers are 0..1",
+        "queries.both.worker: a keyed query runs on all workers; remove worker or key",
+        "tables.few.rows: row 1 lacks 'b'; columns: a, b",
+        f"tables.files.path: got 'nowhere/*.csv'; no file matches {tmp_path}/nowhere/*.csv",
+        "templates.limit.subscriptions: got 'none.csv'; no such file",
+        "templates.above.subscriptions: dataset 'market' has no table 'x'; tables: limits, sectors",
         "operators.own.class: no.such:Thing cannot be imported",
-        "sinks.out.path: 7 queries would write to one path; put {query} into it",
-        "sinks.to.path: is missing; parquet is written to a path",
-        "sinks.to.queries.1: got 'deer'; there are above, both, dear, early, late, limit, own",
+        "sinks.out.path: 7 queries would write to the same path; add {query} to it",
+        "sinks.to.path: is required for the format parquet, but missing",
+        "sinks.to.queries.1: unknown query 'deer'; "
+        "queries: above, both, dear, early, late, limit, own",
     ]
     assert len(found) == len(expected)
     for said, wanted in zip(found, expected, strict=True):
         assert wanted in said
 
 
-def test_queries_are_ordered_by_who_reads_whom(tmp_path: Path) -> None:
+def test_queries_are_sorted_topologically(tmp_path: Path) -> None:
     text = GOOD + '  a: SELECT ts FROM b\n  b: {sql: "SELECT ts FROM c", publish: true}\n'
     order = read(tmp_path, text + '  c: {sql: "SELECT ts FROM trades", publish: true}\n').order
     assert order.index("c") < order.index("b") < order.index("a")
     (ring,) = refusals(tmp_path, text + '  c: {sql: "SELECT ts FROM b", publish: true}\n')
-    assert "queries read each other in a ring" in ring
+    assert "queries read each other in a cycle" in ring
     found = refusals(tmp_path, text + "  c: SELECT ts FROM trades\n")
     assert found == [
-        "spec:10:6: queries.b: reads the query 'c', which is not published; set its publish"
+        "spec:10:6: queries.b: reads query 'c', which is not published; set publish: true"
     ]  # and not what follows from it for a
 
 
@@ -149,14 +163,14 @@ def test_overrides(tmp_path: Path) -> None:
     assert checked.spec.sinks["out"].queries == ("dear", "new")
     assert checked.spec.spark.config == {"a": True}
     assert refusals(tmp_path, text, "workers=many") == [
-        "--set workers=many: workers: expected a whole number, got 'many'"
+        "--set workers=many: workers: expected an integer, got 'many'"
     ]
     for odd in ("workers", "=3", "workers.x=1", "sinks.out.queries.9=a", "a=[1"):
         with pytest.raises(InputError):
             read(tmp_path, text, odd)
 
 
-def test_the_environment_fills_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACE", "there")
     text = GOOD.replace("checkpoint: run", "checkpoint: ${PLACE}/${KIND:-new}")
     assert read(tmp_path, text).spec.checkpoint == "there/new"
@@ -178,13 +192,13 @@ def test_subscriptions_come_from_files(tmp_path: Path, suffix: str) -> None:
     ]
 
 
-def test_the_starter_is_good(tmp_path: Path) -> None:
+def test_the_starter_is_valid(tmp_path: Path) -> None:
     starter = Path(__file__).parents[2] / "src/evenflow/spec/starter.yaml"
     read(tmp_path, starter.read_text())
 
 
 @given(st.text(max_size=60))
-def test_no_text_does_more_than_be_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         Document("any", text)
     except SpecError as error:

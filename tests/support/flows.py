@@ -1,4 +1,4 @@
-"""Synthetic flows for the controller's tests, with a readable history and a line to replay."""
+"""Synthetic flows for tests of the controller, with a readable history of decisions."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ def zipf_flow(
     seed: int = 0,
     total: float = 4.0,
 ) -> SyntheticFlow:
-    """One keyed query whose keys change their ranks from time to time."""
+    """One keyed query whose keys change ranks every `shift_every` batches."""
 
     @functools.cache
     def epoch(number: int) -> Floats:
@@ -48,8 +48,8 @@ def whole_flow(
     **demand: object,
 ) -> SyntheticFlow:
     """Whole queries q0, q1, ... with given loads on given workers."""
-    queries = {f"q{at}": _demand(load, demand) for at, load in enumerate(loads)}
-    plan = Plan(workers, {f"q{at}": worker for at, worker in enumerate(places)})
+    queries = {f"q{index}": _demand(load, demand) for index, load in enumerate(loads)}
+    plan = Plan(workers, {f"q{index}": worker for index, worker in enumerate(places)})
     return SyntheticFlow(queries, plan, noise=noise)
 
 
@@ -65,14 +65,14 @@ def run(
 ) -> list[float]:
     """Run batches under the controller; return the true imbalance of each of them."""
     settings = Balancing() if config is None else config
-    found = []
+    imbalances = []
     for _ in range(batches):
         if hook is not None:
             hook(flow)
-        found.append(flow.imbalance())
-        flow.step(lambda seen, before: decide(seen, before, settings))
+        imbalances.append(flow.imbalance())
+        flow.step(lambda snapshots, decisions: decide(snapshots, decisions, settings))
         check(flow)
-    return found
+    return imbalances
 
 
 def plans(flow: SyntheticFlow) -> list[Decision]:
@@ -80,7 +80,7 @@ def plans(flow: SyntheticFlow) -> list[Decision]:
 
 
 def history(flow: SyntheticFlow) -> str:
-    """Tell what happened, a line for each batch that decided something."""
+    """Return a line for each batch with a plan or a verdict."""
     return "\n".join(
         f"batch {decision.batch}: {decision.trigger}/{decision.reason} {decision.message} "
         f"({len(decision.moves)} moves)"
@@ -90,12 +90,12 @@ def history(flow: SyntheticFlow) -> str:
 
 
 def check(flow: SyntheticFlow) -> None:
-    """Assert what must hold after every decision, whatever happens."""
+    """Assert the invariants of every decision."""
     decision, snapshot = flow.decisions[-1], flow.snapshots[-1]
     valid_plan(flow, flow.next_plan)
     pins_never_moved(snapshot, decision)
     load_conserved(decision)
-    changes_only_what_was_asked(snapshot, decision)
+    keeps_the_number_of_workers(snapshot, decision)
 
 
 def valid_plan(flow: SyntheticFlow, plan: Plan) -> None:
@@ -120,7 +120,7 @@ def load_conserved(decision: Decision) -> None:
             assert np.isclose(before, after, rtol=1e-6)
 
 
-def changes_only_what_was_asked(snapshot: Snapshot, decision: Decision) -> None:
+def keeps_the_number_of_workers(snapshot: Snapshot, decision: Decision) -> None:
     if decision.plan is None:
         assert decision.moves == ()
         assert decision.target is None
@@ -129,11 +129,11 @@ def changes_only_what_was_asked(snapshot: Snapshot, decision: Decision) -> None:
 
 
 def nothing_returns(flow: SyntheticFlow, cooldown: int) -> None:
-    """Assert that nothing moves back to a worker that it left within the cooldown."""
+    """Assert that nothing returns within the cooldown to a worker that it left."""
     left: dict[tuple[str, int | None, int], int] = {}
     for decision in flow.decisions:
         if decision.trigger in ("drain", "activate"):
-            left.clear()  # whoever goes or comes decides that, not the controller
+            left.clear()  # these moves are requested, not the controller's choice
         for move in decision.moves:
             gone = left.get((move.query, move.key_hash, move.after), -(10**6))
             assert decision.batch - gone >= cooldown, f"{move}\n{history(flow)}"

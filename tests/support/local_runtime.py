@@ -61,6 +61,11 @@ class Local:
         self.processes: list[WorkerProcess] = []
         self.forget()
 
+    def attend(self, balancer: Balancer) -> None:
+        """Let another balancer observe and decide from the next batch on."""
+        self.committer.balancer = balancer
+        self.committer.commands.place_arrivals = balancer.place_arrivals
+
     def forget(self) -> None:
         """Start new Python processes."""
         for query in runtime()._programs.copy():

@@ -6,7 +6,9 @@ from numpy.typing import ArrayLike
 
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats
-from evenflow.planning.operators.problem import NOWHERE, OperatorSnapshot
+from evenflow.planning.operators import NOWHERE, OperatorSnapshot
+from evenflow.planning.operators.load_statistics import centred
+from evenflow.planning.operators.worker_lists import OperatorRows
 
 
 def bursts(operators: int, samples: int, seed: int) -> Floats:
@@ -30,6 +32,11 @@ def snapshot(
     running = np.full(len(samples), NOWHERE) if placement is None else placement
     where = np.asarray(running, dtype=np.int32)
     return OperatorSnapshot(LoadSeries(names, samples, movable), workers, where)
+
+
+def operator_rows(given: OperatorSnapshot) -> OperatorRows:
+    """Return the rows that the correlation kernels read, in units of a capacity of 1."""
+    return OperatorRows(centred(given.samples), given.load, given.series.movable.copy(), given.load)
 
 
 @st.composite

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import NOWHERE, Fleet, Placement, PlacementMetrics, PlacementProblem
-from evenflow.planning.queries.metrics import loads_by_worker, total_traffic_plain
+from evenflow.planning.queries.metrics import total_traffic_plain
+from evenflow.planning.queries.problem import loads_by_worker
 
 
 @st.composite

@@ -6,9 +6,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.model.decision import BalanceMetrics, Decision
-from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot
+from evenflow.model import (
+    BalanceMetrics,
+    Decision,
+    KeyStats,
+    Plan,
+    QueryLoad,
+    Reason,
+    RoutingTable,
+    Snapshot,
+    Trigger,
+    hash_keys,
+)
 
 EMPTY = pa.schema([("ts", pa.timestamp("us", "UTC")), ("symbol", pa.string())])
 
@@ -81,5 +90,7 @@ def hot_key() -> KeyStats:
 
 
 def decision(batch: int, **more: Any) -> Decision:
-    judged = BalanceMetrics(1.5, 3.0, 2.0)
-    return Decision(batch, 1000.0 + batch, "imbalance", "planned", "why", judged, **more)
+    before = BalanceMetrics(1.5, 3.0, 2.0)
+    return Decision(
+        batch, 1000.0 + batch, Trigger.IMBALANCE, Reason("planned"), "why", before, **more
+    )

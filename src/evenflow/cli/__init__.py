@@ -1,1 +1,1 @@
-"""The `evenflow` command. Heavy imports sit inside the commands, so that --help is quick."""
+"""The `evenflow` command. Commands import heavy packages lazily, to keep --help fast."""

@@ -1,25 +1,29 @@
-"""The command tree, and how errors leave it."""
+"""The command tree of `evenflow`, and how errors become exit codes."""
 
 import os
 import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import control, inspect, plan_keys, plan_operators, plan_queries, replay
-from evenflow.cli import run as starting
+from evenflow.cli import control, inspect, plan_keys, plan_operators, plan_queries, replay, run
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError, SetupError
-from evenflow.research.cli import reproduce, simulate
+
+# Packages add commands with an entry point in this group: `register(app: typer.Typer) -> None`.
+COMMANDS_GROUP = "evenflow.commands"
+_SERVICE_PANEL = "A running service"
 
 
 class ErrorHandlingGroup(TyperGroup):
-    """Turn bad input into clear lines on stderr and exit code 2, a missing set-up into 4."""
+    """Prints input errors as lines on stderr with exit code 2, set-up errors with 4."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what the caller must mend becomes a line, not a traceback."""
+        """Run the command without a traceback for errors that the user can fix."""
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -37,34 +41,32 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Keep the workers of a streaming system evenly loaded.",
 )
-app.command("run")(starting.run_command)
-app.command("validate")(starting.validate_command)
-app.command("init")(starting.init_command)
-plan_app = typer.Typer(no_args_is_help=True, help="Plan from files; changes nothing that runs.")
+app.command("run")(run.run_command)
+app.command("validate")(run.validate_command)
+app.command("init")(run.init_command)
+plan_app = typer.Typer(no_args_is_help=True, help="Compute plans from files, without a run.")
 app.add_typer(plan_app, name="plan")
 plan_app.command("keys")(plan_keys.plan_keys_command)
 plan_app.command("queries")(plan_queries.plan_queries_command)
 plan_app.command("operators")(plan_operators.plan_operators_command)
-simulate_app = typer.Typer(no_args_is_help=True, help="Simulate a cluster; nothing really runs.")
-app.add_typer(simulate_app, name="simulate")
-simulate_app.command("operators")(simulate.simulate_operators)
-app.command("reproduce")(reproduce.reproduce)
+for _entry_point in entry_points(group=COMMANDS_GROUP):
+    _entry_point.load()(app)
 app.command("replay")(replay.replay_command)
 app.command("whatif")(replay.whatif_command)
-_SERVICE_PANEL = "A running service"
-app.command("ps", rich_help_panel=_SERVICE_PANEL)(inspect.ps_command)
-app.command("moves", rich_help_panel=_SERVICE_PANEL)(inspect.moves_command)
-app.command("hot-keys", rich_help_panel=_SERVICE_PANEL)(inspect.hot_keys_command)
-app.command("explain", rich_help_panel=_SERVICE_PANEL)(inspect.explain_command)
-for _name, _command in (
-    ("submit", control.submit_command),
-    ("cancel", control.cancel_command),
-    ("pin", control.pin_command),
-    ("unpin", control.unpin_command),
-    ("subscribe", control.subscribe_command),
-    ("unsubscribe", control.unsubscribe_command),
-    ("rollback", control.rollback_command),
-):
+_SERVICE_COMMANDS: dict[str, Callable[..., None]] = {
+    "ps": inspect.ps_command,
+    "moves": inspect.moves_command,
+    "hot-keys": inspect.hot_keys_command,
+    "explain": inspect.explain_command,
+    "submit": control.submit_command,
+    "cancel": control.cancel_command,
+    "pin": control.pin_command,
+    "unpin": control.unpin_command,
+    "subscribe": control.subscribe_command,
+    "unsubscribe": control.unsubscribe_command,
+    "rollback": control.rollback_command,
+}
+for _name, _command in _SERVICE_COMMANDS.items():
     app.command(_name, rich_help_panel=_SERVICE_PANEL)(_command)
 workers_app = typer.Typer(no_args_is_help=True, help="List, add or drain workers of a service.")
 app.add_typer(workers_app, name="workers", rich_help_panel=_SERVICE_PANEL)
@@ -73,8 +75,8 @@ workers_app.command("add")(control.add_worker_command)
 workers_app.command("drain")(control.drain_worker_command)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(__version__)
         raise typer.Exit
 
@@ -100,7 +102,7 @@ def main() -> None:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     if "duckdb" not in sys.modules:
         sys.exit(code)
-    # DuckDB's binding complains at length on stderr when Python takes itself apart: skip that.
+    # The DuckDB binding prints errors on interpreter shutdown: skip it.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

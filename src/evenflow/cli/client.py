@@ -1,4 +1,4 @@
-"""Talk to a running service: JSON over HTTP, with what went wrong in one line."""
+"""HTTP client of a running service."""
 
 import json
 import os
@@ -12,36 +12,35 @@ import typer
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError
 
-DEFAULT_URL = "http://127.0.0.1:8080"
 EXIT_UNREACHABLE = 4
 _TIMEOUT_SECONDS = 30
 
 
 class ServiceClient:
-    """A service at an address; the token comes from EVENFLOW_TOKEN."""
+    """Sends JSON requests to a service; the token comes from EVENFLOW_TOKEN."""
 
     def __init__(self, url: str) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
-            raise InputError(f"--url needs http:// or https://, got {url!r}")
+            raise InputError(f"--url must start with http:// or https://, got {url!r}")
         self.url = url.rstrip("/")
 
     def get(self, *path: object, **parameters: object) -> Any:
-        """Read something."""
-        given = {name: value for name, value in parameters.items() if value is not None}
-        return self._request("GET", path, None, urlencode(given))
+        """Send a GET request; parameters that are None are left out."""
+        query = {name: value for name, value in parameters.items() if value is not None}
+        return self._request("GET", path, None, urlencode(query))
 
     def post(self, *path: object, body: Any = None) -> Any:
-        """Ask for something."""
+        """Send a POST request."""
         return self._request("POST", path, body or {})
 
     def delete(self, *path: object, body: Any = None) -> Any:
-        """Ask for something to end."""
+        """Send a DELETE request."""
         return self._request("DELETE", path, body)
 
     def _request(
         self, method: str, path: tuple[object, ...], body: Any, parameters: str = ""
     ) -> Any:
-        where = "/".join(quote(str(part), safe="") for part in path)
+        joined = "/".join(quote(str(part), safe="") for part in path)
         headers = {"X-Evenflow": "1", "Accept": "application/json"}
         token = os.environ.get("EVENFLOW_TOKEN")
         if token:
@@ -50,24 +49,24 @@ class ServiceClient:
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body, default=str).encode()
-        address = f"{self.url}/api/{where}" + (f"?{parameters}" if parameters else "")
+        address = f"{self.url}/api/{joined}" + (f"?{parameters}" if parameters else "")
         request = Request(address, data, headers, method=method)  # noqa: S310 - checked above
         try:
-            with urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
-                return json.load(answer)
+            with urlopen(request, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - checked above
+                return json.load(reply)
         except HTTPError as error:
             raise self._to_exception(error) from None
         except (URLError, TimeoutError, ConnectionError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            print_error(f"no service answers at {self.url} ({reason}); is it running? see --url")
+            print_error(f"cannot reach a service at {self.url} ({reason}); start it or set --url")
             raise typer.Exit(EXIT_UNREACHABLE) from None
 
     def _to_exception(self, error: HTTPError) -> Exception:
         try:
-            said = str(json.load(error)["error"])
+            message = str(json.load(error)["error"])
         except (ValueError, KeyError, TypeError):
-            said = f"{self.url} answered {error.code}; is it an Evenflow service?"
+            message = f"{self.url} returned HTTP {error.code}; is it an Evenflow service?"
         if error.code in (401, 502, 503, 504):
-            print_error(f"{said} (token: set EVENFLOW_TOKEN)" if error.code == 401 else said)
+            print_error(f"{message} (set EVENFLOW_TOKEN)" if error.code == 401 else message)
             return typer.Exit(EXIT_UNREACHABLE)
-        return InputError(said)
+        return InputError(message)

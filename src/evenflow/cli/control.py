@@ -1,4 +1,4 @@
-"""Commands that talk to a running service: change it. All takes effect at a batch border."""
+"""Commands that change a running service; changes take effect at the next batch boundary."""
 
 import sys
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.client import DEFAULT_URL, ServiceClient
-from evenflow.cli.inspect import JsonOption, UrlOption
+from evenflow.cli.client import ServiceClient
+from evenflow.cli.options import DEFAULT_URL, JsonOption, UrlOption
 from evenflow.cli.output import print_json
 from evenflow.errors import InputError
 
-# What one request may carry, by rows; the service also bounds bytes.
+# The service limits the size of a request.
 _ROWS_PER_REQUEST = 5_000
 
 QueryName = Annotated[str, typer.Argument(help="Name of the query.")]
@@ -20,16 +20,16 @@ WorkerNumber = Annotated[int, typer.Argument(min=0, help="Number of the worker."
 
 def submit_command(
     name: QueryName,
-    sql: Annotated[str | None, typer.Argument(help="SQL; `-` or nothing: standard input.")] = None,
+    sql: Annotated[str | None, typer.Argument(help="SQL; default or `-`: standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="Read the SQL from a file.")] = None,
     key: Annotated[str | None, typer.Option(help="Key columns, separated by commas.")] = None,
-    publish: Annotated[bool, typer.Option("--publish", help="Make its results a stream.")] = False,
-    worker: Annotated[int | None, typer.Option(min=0, help="Pin it to a worker.")] = None,
-    template: Annotated[bool, typer.Option("--template", help="It has parameters.")] = False,
+    publish: Annotated[bool, typer.Option("--publish", help="Publish the results.")] = False,
+    worker: Annotated[int | None, typer.Option(min=0, help="Pin the query to this worker.")] = None,
+    template: Annotated[bool, typer.Option("--template", help="The SQL has parameters.")] = False,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
-    """Host one more query in a running service."""
+    """Submit a query to a running service."""
     body = {
         "name": name,
         "sql": _read_sql(sql, file),
@@ -38,59 +38,54 @@ def submit_command(
         "worker": worker,
         "template": template,
     }
-    _print_answer(ServiceClient(url).post("queries", body=body), json)
+    _print_reply(ServiceClient(url).post("queries", body=body), json)
 
 
 def cancel_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
-    """End a query of a running service; its results stay."""
-    _print_answer(ServiceClient(url).delete("queries", name), json)
+    """Cancel a query of a running service; its results are kept."""
+    _print_reply(ServiceClient(url).delete("queries", name), json)
 
 
 def pin_command(
     name: QueryName,
-    worker: Annotated[int | None, typer.Option(min=0, help="Worker; else where it is.")] = None,
+    worker: Annotated[int | None, typer.Option(min=0, help="Default: its current worker.")] = None,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
-    """Keep a whole query on a worker."""
-    _print_answer(ServiceClient(url).post("queries", name, "pin", body={"worker": worker}), json)
+    """Pin a whole query to a worker."""
+    _print_reply(ServiceClient(url).post("queries", name, "pin", body={"worker": worker}), json)
 
 
 def unpin_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
-    """Let a pinned query move again."""
-    _print_answer(ServiceClient(url).post("queries", name, "unpin"), json)
+    """Allow a pinned query to move again."""
+    _print_reply(ServiceClient(url).post("queries", name, "unpin"), json)
 
 
 def subscribe_command(
     template: Annotated[str, typer.Argument(help="Name of the template.")],
     values: Annotated[
-        list[str] | None, typer.Argument(help="NAME=VALUE for each parameter of one subscription.")
+        list[str] | None, typer.Argument(help="PARAMETER=VALUE of one subscription.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the one subscription.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of one subscription.")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="CSV, JSON lines or Parquet with the column subscription.")
+        Path | None, typer.Option(help="CSV, JSON lines or Parquet: subscription and parameters.")
     ] = None,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
-    """Subscribe to a template of a running service: once by hand, or for each row of a file."""
+    """Add subscriptions to a template: one with --name, or one per row of --file."""
     if (file is None) == (name is None):
-        raise InputError("give --name with NAME=VALUE, or --file; got both or neither")
+        raise InputError("needs either --name with PARAMETER=VALUE, or --file")
     if file is not None and values:
-        raise InputError(f"--file has the values already; leave {values[0]!r} out")
-    rows = (
-        [_parse_subscription(name or "", values or [])]
-        if file is None
-        else _read_subscriptions(file)
-    )
+        raise InputError(
+            f"--file cannot be combined with {values[0]!r}; put the value into the file"
+        )
+    rows = _parse_subscription(name or "", values or []) if file is None else _read_rows(file)
     client, path = ServiceClient(url), ("templates", template, "subscriptions")
-    if not rows:
-        raise InputError(f"{file}: there are no rows")
-    for begin in range(0, len(rows), _ROWS_PER_REQUEST):
-        answer = client.post(*path, body={"rows": rows[begin : begin + _ROWS_PER_REQUEST]})
-    _print_answer(
-        {**answer, "message": f"{len(rows)} of {template} begin at the next border"}, json
-    )
+    for start in range(0, len(rows), _ROWS_PER_REQUEST):
+        reply = client.post(*path, body={"rows": rows[start : start + _ROWS_PER_REQUEST]})
+    message = f"{len(rows)} subscriptions of {template} start at the next batch boundary"
+    _print_reply({**reply, "message": message}, json)
 
 
 def unsubscribe_command(
@@ -101,76 +96,58 @@ def unsubscribe_command(
 ) -> None:
     """End subscriptions to a template of a running service."""
     client = ServiceClient(url)
-    _print_answer(
-        client.delete("templates", template, "subscriptions", body={"names": names}), json
-    )
+    _print_reply(client.delete("templates", template, "subscriptions", body={"names": names}), json)
 
 
 def add_worker_command(
     worker: WorkerNumber, url: UrlOption = DEFAULT_URL, json: JsonOption = False
 ) -> None:
     """Give a drained worker work again."""
-    _print_answer(ServiceClient(url).post("workers", worker, "activate"), json)
+    _print_reply(ServiceClient(url).post("workers", worker, "activate"), json)
 
 
 def drain_worker_command(
     worker: WorkerNumber, url: UrlOption = DEFAULT_URL, json: JsonOption = False
 ) -> None:
     """Move all work off a worker."""
-    _print_answer(ServiceClient(url).post("workers", worker, "drain"), json)
+    _print_reply(ServiceClient(url).post("workers", worker, "drain"), json)
 
 
 def rollback_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
-    """Go back to the plan before the last change."""
-    _print_answer(ServiceClient(url).post("rollback"), json)
+    """Return to the plan before the last change."""
+    _print_reply(ServiceClient(url).post("rollback"), json)
 
 
-def _print_answer(answer: dict[str, Any], json: bool) -> None:
+def _print_reply(reply: dict[str, Any], json: bool) -> None:
     if json:
-        print_json(answer)
+        print_json(reply)
     else:
-        typer.echo(answer["message"])
+        typer.echo(reply["message"])
 
 
 def _read_sql(sql: str | None, file: Path | None) -> str:
     if sql is not None and file is not None:
-        raise InputError("SQL is given twice, as an argument and as --file; give it once")
+        raise InputError("SQL is given as an argument and as --file; remove one")
     if file is not None:
         if not file.is_file():
-            raise InputError(f"{file}: there is no such file")
+            raise InputError(f"{file}: no such file")
         return file.read_text()
     return sys.stdin.read() if sql in (None, "-") else str(sql)
 
 
-def _parse_subscription(name: str, values: list[str]) -> dict[str, str]:
-    """Read NAME=VALUE; the service brings the text to the parameter's type."""
-    found = {"subscription": name}
+def _parse_subscription(name: str, values: list[str]) -> list[dict[str, Any]]:
+    """Return one row; the service converts the texts to the types of the parameters."""
+    row = {"subscription": name}
     for value in values:
         parameter, equals, text = value.partition("=")
         if not equals or not parameter:
-            raise InputError(f"parameters are written NAME=VALUE, got {value!r}")
-        found[parameter] = text
-    return found
+            raise InputError(f"expected PARAMETER=VALUE, got {value!r}")
+        row[parameter] = text
+    return [row]
 
 
-def _read_subscriptions(file: Path) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.json
-    import pyarrow.parquet
+def _read_rows(file: Path) -> list[dict[str, Any]]:
+    from evenflow.cli.table_files import read_whole_table
 
-    readers: dict[str, Any] = {
-        ".csv": pa.csv.read_csv,
-        ".json": pa.json.read_json,
-        ".jsonl": pa.json.read_json,
-        ".parquet": pa.parquet.read_table,
-    }
-    if file.suffix not in readers:
-        raise InputError(f"{file}: subscriptions are read from {', '.join(readers)}")
-    if not file.is_file():
-        raise InputError(f"{file}: there is no such file")
-    try:
-        found: list[dict[str, Any]] = readers[file.suffix](file).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{file}: {error}") from None
-    return found
+    rows: list[dict[str, Any]] = read_whole_table(file).to_pylist()
+    return rows

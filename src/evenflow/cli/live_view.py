@@ -1,4 +1,4 @@
-"""A run while it runs: bars and figures on a terminal, a line now and then elsewhere."""
+"""Progress of a run: bars on a terminal, otherwise a status line every 10 s."""
 
 import sys
 import time
@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from evenflow.cli.output import print_progress
 from evenflow.model import imbalance
 
 if TYPE_CHECKING:
@@ -24,59 +25,55 @@ _SHOWN_DECISIONS = 4
 
 @contextmanager
 def live_view(
-    name: str, page: str | None, look: "Callable[[], RunStats]"
+    name: str, page: str | None, update: "Callable[[], RunStats]"
 ) -> Iterator[Callable[[], None]]:
-    """Give a function that shows how things stand; on stderr, since stdout is for results."""
+    """Yield a function that shows the current figures on stderr."""
     title = f"{name}, {page}" if page else name
     if sys.stderr.isatty():
         console = Console(stderr=True)
         with Live(Text(f"{title}: starting"), console=console, refresh_per_second=4) as live:
-            yield lambda: live.update(status_panel(title, look()))
+            yield lambda: live.update(status_panel(title, update()))
         return
-    begun, last, told = time.monotonic(), [0.0], [0]
+    started, last_printed, printed_changes = time.monotonic(), 0.0, 0
     print_progress(title)
 
-    def line() -> None:
-        tally = look()
-        for decision in list(tally.plan_changes.values())[told[0] :]:
+    def print_lines() -> None:
+        nonlocal last_printed, printed_changes
+        stats = update()
+        for decision in list(stats.plan_changes.values())[printed_changes:]:
             print_progress(f"         {decision_line(decision)}")
-        told[0] = len(tally.plan_changes)
-        if time.monotonic() - last[0] >= _STATUS_LINE_SECONDS:
-            last[0] = time.monotonic()
-            print_progress(f"{time.monotonic() - begun:6.0f} s  {status_line(tally)}")
+        printed_changes = len(stats.plan_changes)
+        if time.monotonic() - last_printed >= _STATUS_LINE_SECONDS:
+            last_printed = time.monotonic()
+            print_progress(f"{last_printed - started:6.0f} s  {status_line(stats)}")
 
-    yield line
-
-
-def print_progress(text: str) -> None:
-    """Tell the person who waits, on stderr."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    yield print_lines
 
 
 def decision_line(decision: "Decision") -> str:
-    """Say in one line what was decided."""
+    """Describe a decision in one line."""
     return f"batch {decision.batch}: {decision.reason} ({decision.trigger}), {decision.message}"
 
 
-def status_line(tally: "RunStats") -> str:
-    """Say in one line how things stand."""
-    if not tally.cpu_seconds:
+def status_line(stats: "RunStats") -> str:
+    """Describe the current figures in one line."""
+    if not stats.cpu_seconds:
         return "starting"
-    moves = sum(len(decision.moves) for decision in tally.plan_changes.values())
+    moves = sum(len(decision.moves) for decision in stats.plan_changes.values())
     return (
-        f"batch {max(tally.cpu_seconds)}, {sum(tally.rows.values()):,} rows, "
-        f"{tally.rows_per_second():,.0f} rows/s, {sum(tally.result_rows.values()):,} results, "
-        f"{moves:,} moves, imbalance {imbalance(tally.window_loads()):.2f}"
+        f"batch {max(stats.cpu_seconds)}, {sum(stats.rows.values()):,} rows, "
+        f"{stats.rows_per_second():,.0f} rows/s, {sum(stats.result_rows.values()):,} results, "
+        f"{moves:,} moves, imbalance {imbalance(stats.window_loads()):.2f}"
     )
 
 
-def status_panel(title: str, tally: "RunStats") -> Group:
-    """Draw workers as bars, with the figures above and the last decisions below."""
-    loads = tally.window_loads()
+def status_panel(title: str, stats: "RunStats") -> Group:
+    """Draw the loads of workers as bars, with figures above and the last decisions below."""
+    loads = stats.window_loads()
     top, mean = float(loads.max()) or 1.0, float(loads.mean())
     bars = Table(box=None, header_style="dim", pad_edge=False)
     bars.add_column("worker", justify="right")
-    bars.add_column("load (CPU seconds a batch)", min_width=_BAR_WIDTH)
+    bars.add_column("load (CPU seconds per batch)", min_width=_BAR_WIDTH)
     bars.add_column("", justify="right")
     bars.add_column("of mean", justify="right")
     for worker, load in enumerate(loads):
@@ -84,12 +81,12 @@ def status_panel(title: str, tally: "RunStats") -> Group:
         bar = Text("█" * round(_BAR_WIDTH * float(load) / top), style=colour)
         share = f"{float(load) / mean:.2f}" if mean else "-"
         bars.add_row(str(worker), bar, f"{float(load):.3f}", share)
-    seconds = tally.batch_seconds.get(max(tally.batch_seconds)) if tally.batch_seconds else None
+    seconds = stats.batch_seconds.get(max(stats.batch_seconds)) if stats.batch_seconds else None
     last = f", last batch {seconds:.2f} s" if seconds is not None else ""
     shown = [
         Text(decision_line(d), style="cyan")
-        for d in list(tally.plan_changes.values())[-_SHOWN_DECISIONS:]
+        for d in list(stats.plan_changes.values())[-_SHOWN_DECISIONS:]
     ]
-    if tally.last_decision is not None and tally.last_decision.plan is None:
-        shown.append(Text(decision_line(tally.last_decision), style="dim"))
-    return Group(Text(title, style="bold"), Text(f"{status_line(tally)}{last}"), bars, *shown)
+    if stats.last_decision is not None and stats.last_decision.plan is None:
+        shown.append(Text(decision_line(stats.last_decision), style="dim"))
+    return Group(Text(title, style="bold"), Text(f"{status_line(stats)}{last}"), bars, *shown)

@@ -1,10 +1,10 @@
-"""What people and machines see: results on stdout, everything else on stderr."""
+"""Output of commands: results on stdout, errors and progress on stderr."""
 
 import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,24 +16,30 @@ if TYPE_CHECKING:
     from evenflow.model import Verdict
 
 _stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+Columns = Mapping[str, Callable[[Any], str]]
 
 
 @contextlib.contextmanager
 def quiet_stdout() -> Iterator[None]:
-    """Send what native libraries print meanwhile to stderr: stdout is for results alone."""
+    """Redirect stdout of native libraries to stderr, so that stdout has only results."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    saved = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def print_error(message: str) -> None:
-    """Print one line that says what is wrong."""
+    """Print an error as one line on stderr."""
     _stderr.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}")
+
+
+def print_progress(text: str) -> None:
+    """Print a line about progress on stderr."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -46,8 +52,36 @@ def verdicts_to_json(verdicts: "Iterable[Verdict]") -> list[dict[str, Any]]:
     return [asdict(verdict) for verdict in verdicts]
 
 
+def format_figures(figures: Mapping[str, object]) -> dict[str, str]:
+    """Format named values for `print_result`.
+
+    >>> format_figures({"moved_keys": 3, "plan_seconds": 0.12345, "feasible": True})
+    {'moved keys': '3', 'plan seconds': '0.1235', 'feasible': 'yes'}
+    """
+    return {name.replace("_", " "): _format_figure(value) for name, value in figures.items()}
+
+
+def _format_figure(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def format_bytes(value: float) -> str:
+    """Format a number of bytes.
+
+    >>> format_bytes(950), format_bytes(1_234_000)
+    ('950 B', '1.2 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
 def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdict]") -> None:
-    """Print named values as a small table, and what could not be had below it."""
+    """Print named values as a small table, and the verdicts below it."""
     table = Table(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(justify="right")
@@ -57,6 +91,24 @@ def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdic
     console.print(table)
     for verdict in verdicts:
         console.print(f"[yellow]{verdict.code}[/]: {escape(verdict.message)}", highlight=False)
+
+
+def print_items(items: Iterable[Any], columns: Columns, numbers: Iterable[int] = ()) -> None:
+    """Print one row per item; a column is a head and a function that formats its cell."""
+    print_rows(columns, [tuple(cell(item) for cell in columns.values()) for item in items], numbers)
+
+
+def print_rows(
+    heads: Iterable[str], rows: Iterable[tuple[str, ...]], numbers: Iterable[int] = ()
+) -> None:
+    """Print a table without a frame; columns with the indices `numbers` are aligned right."""
+    right = set(numbers)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for index, head in enumerate(heads):
+        table.add_column(head, justify="right" if index in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    Console(highlight=False).print(table)
 
 
 def print_loads(loads: Iterable[float], bound: float, width: int = 40) -> None:

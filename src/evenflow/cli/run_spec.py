@@ -1,4 +1,4 @@
-"""Play a checked specification: session, flow, sinks, page and view, from start to summary."""
+"""Run a checked specification: Spark session, flow, sinks, service and live view."""
 
 import os
 import shutil
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.cli.live_view import live_view, print_progress
+from evenflow.cli.live_view import live_view
+from evenflow.cli.output import print_progress
 from evenflow.cli.run_stats import RunStats
-from evenflow.cli.run_summary import run_summary
+from evenflow.cli.run_summary import EXIT_INTERRUPTED, run_summary
 from evenflow.errors import InputError, SetupError
 from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
     from evenflow.spark.run import Run
 
-EXIT_INTERRUPTED = 130
 _POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run: until when, with the page on which port, from a fresh checkpoint or not."""
+    """Options of `evenflow run`; `port` None serves no page."""
 
     max_seconds: float | None = None
     port: int | None = None
@@ -35,94 +35,95 @@ class RunOptions:
     results_as_json: bool = False
 
 
-def run_spec(checked: CheckedSpec, wishes: RunOptions) -> dict[str, Any]:
-    """Run it on a Spark of its own, and return what came of it."""
+def run_spec(checked: CheckedSpec, options: RunOptions) -> dict[str, Any]:
+    """Run a specification on a new Spark session; return the summary."""
     from evenflow.spark.session import open_session
     from evenflow.spec.files import spark_options
 
     spec = checked.spec
-    if wishes.fresh:
+    if options.fresh:
         delete_checkpoint(checked, checked.resolve(spec.checkpoint))
     print_progress(f"{spec.name}: starting Spark on {spec.spark.master}")
     spark = open_session(
         spec.spark.master, spark_options(spec.spark.config), spark_log_path(checked)
     )
     try:
-        with interrupt_event() as ending:
-            return run_spec_on(spark, checked, wishes, ending)
+        with interrupt_event() as interrupted:
+            return run_spec_on(spark, checked, options, interrupted)
     finally:
         spark.stop()
 
 
 def run_spec_on(
-    spark: Any, checked: CheckedSpec, wishes: RunOptions, ending: threading.Event
+    spark: Any, checked: CheckedSpec, options: RunOptions, interrupted: threading.Event
 ) -> dict[str, Any]:
-    """Run it on a Spark that is there, twice if it is to be compared."""
+    """Run a specification on a Spark session; with `compare`, a second time without balancing."""
     from evenflow.spark.ship_modules import ship_modules
 
     spec = checked.spec
     checkpoint = checked.resolve(spec.checkpoint)
     ship_modules(checked, spark)
-    first = _run_once(checked, spark, checkpoint, wishes, ending, balanced=True)
-    if spec.compare is None or ending.is_set() or first["failure"]:
+    first = _run_once(checked, spark, checkpoint, options, interrupted, balanced=True)
+    if spec.compare is None or interrupted.is_set() or first["failure"]:
         return first
     other = f"{checkpoint}-{spec.compare}"
     shutil.rmtree(other, ignore_errors=True)
-    second = _run_once(checked, spark, other, wishes, ending, balanced=False)
+    second = _run_once(checked, spark, other, options, interrupted, balanced=False)
     return {**first, "compare": {spec.compare: second}}
 
 
 def spark_log_path(checked: CheckedSpec) -> Path | None:
-    """Return where Spark's own words go, if the checkpoint is local: beside it."""
-    place = Path(checked.resolve(checked.spec.checkpoint).removeprefix("file://"))
-    return place.parent / f"{place.name}-spark.log" if place.is_absolute() else None
+    """Return the file of Spark's log next to a local checkpoint, None for a remote one."""
+    folder = Path(checked.resolve(checked.spec.checkpoint).removeprefix("file://"))
+    return folder.parent / f"{folder.name}-spark.log" if folder.is_absolute() else None
 
 
 def _run_once(
     checked: CheckedSpec,
     spark: Any,
     checkpoint: str,
-    wishes: RunOptions,
-    ending: threading.Event,
+    options: RunOptions,
+    interrupted: threading.Event,
     *,
     balanced: bool,
 ) -> dict[str, Any]:
-    """Run it once; the run that is only there to compare with has no balancing, sinks or page."""
+    """Run once; a run that only serves comparison has no balancing, sinks or page."""
     from evenflow.spark.driver.progress import ProgressListener
     from evenflow.spark.driver.sinks import SinkDelivery, sink_targets
     from evenflow.spark.from_spec import flow_from_spec
 
     spec = checked.spec
     flow = flow_from_spec(checked, spark, checkpoint)
-    tally = RunStats(spec.workers)
+    stats = RunStats(spec.workers)
     bounded = spec.available_now or spec.compare is not None
     balancing = checked.balancing if balanced else None
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressListener(spark, checkpoint))
         run = flow.start(spec.trigger, available_now=bounded, balancing=balancing)
         stack.callback(run.stop)
-        console = sys.stderr if wishes.results_as_json else sys.stdout
+        console = sys.stderr if options.results_as_json else sys.stdout
         delivery = SinkDelivery(run, sink_targets(checked) if balanced else (), console).start()
         stack.callback(delivery.finish)
-        page = stack.enter_context(_page_url(run, wishes.port if balanced else None))
+        page = stack.enter_context(_page_url(run, options.port if balanced else None))
 
-        def look() -> RunStats:
-            tally.add_batches(progress.batches, run.batches)
-            tally.add_decisions(run.snapshots, run.decisions)
-            return tally
+        def update() -> RunStats:
+            stats.add_batches(progress.batches, run.batches)
+            stats.add_decisions(run.snapshots, run.decisions)
+            return stats
 
         name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"
-        with live_view(name, page, look) as show:
-            failure = _wait_for_end(run, show, ending, wishes.max_seconds)
+        with live_view(name, page, update) as show:
+            failure = _wait_for_end(run, show, interrupted, options.max_seconds)
         delivery.finish()
         _await_last_progress(run, progress.batches)
-        look()
-        return run_summary(checked, run, tally, delivery, failure, interrupted=ending.is_set())
+        update()
+        was_interrupted = interrupted.is_set()
+        return run_summary(checked, run, stats, delivery, failure, interrupted=was_interrupted)
 
 
 @contextmanager
 def _page_url(run: "Run", port: int | None) -> Iterator[str | None]:
-    """Serve the page of a run; give its address."""
+    """Serve the page of a run while the context is open; yield its address."""
     if port is None:
         yield None
         return
@@ -131,7 +132,7 @@ def _page_url(run: "Run", port: int | None) -> Iterator[str | None]:
     try:
         server = serve(run, port=port)
     except InputError as error:
-        raise SetupError(f"{error}, with --port, or leave the page out with --no-page") from None
+        raise SetupError(f"{error} with --port, or use --no-page") from None
     try:
         yield server.url
     finally:
@@ -139,24 +140,24 @@ def _page_url(run: "Run", port: int | None) -> Iterator[str | None]:
 
 
 def _wait_for_end(
-    run: "Run", show: Callable[[], None], ending: threading.Event, seconds: float | None
+    run: "Run", show: Callable[[], None], interrupted: threading.Event, seconds: float | None
 ) -> str | None:
-    """Look on until the run ends or is to end; return why it failed, if it did."""
+    """Wait until the run ends, is interrupted or times out; return its error, if it failed."""
     until = None if seconds is None else time.monotonic() + seconds
     while run.is_active:
-        if ending.wait(_POLL_SECONDS) or (until is not None and time.monotonic() > until):
+        if interrupted.wait(_POLL_SECONDS) or (until is not None and time.monotonic() > until):
             run.finish()
             return None
         show()
     try:
         run.await_termination()
-    except Exception as error:  # whatever ended the stream is told, with what it has done so far
+    except Exception as error:  # the summary reports any error, with the results so far
         return str(error).splitlines()[0]
     return None
 
 
 def _await_last_progress(run: "Run", seen: dict[int, Any]) -> None:
-    """Wait a moment for Spark's progress of the last batch, which comes after it has ended."""
+    """Wait up to 2 s for Spark's progress event of the last batch."""
     until = time.monotonic() + 2.0
     while run.committed - 1 not in seen and time.monotonic() < until:
         time.sleep(0.05)
@@ -164,39 +165,37 @@ def _await_last_progress(run: "Run", seen: dict[int, Any]) -> None:
 
 @contextmanager
 def interrupt_event() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event; the second ends the process at once."""
-    ending = threading.Event()
+    """Set an event on the first Ctrl-C; exit at once on the second."""
+    interrupted = threading.Event()
 
-    def interrupted(*_: object) -> None:
-        if ending.is_set():
+    def on_signal(*_: object) -> None:
+        if interrupted.is_set():
             os._exit(EXIT_INTERRUPTED)
-        ending.set()
+        interrupted.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield ending
+        yield interrupted
         return
     before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
     for number, _ in before:
-        signal.signal(number, interrupted)
+        signal.signal(number, on_signal)
     try:
-        yield ending
+        yield interrupted
     finally:
         for number, handler in before:
             signal.signal(number, handler)
 
 
 def delete_checkpoint(checked: CheckedSpec, checkpoint: str) -> None:
-    """Delete a local checkpoint and the batches that file sinks hold of it."""
+    """Delete a local checkpoint and the batches that file sinks wrote."""
     from evenflow.spark.driver.sinks import BATCH_COLUMN, sink_targets
 
-    place = Path(checkpoint.removeprefix("file://"))
-    if not place.is_absolute():
-        raise InputError(
-            f"--fresh deletes local folders only, got {checkpoint}; delete it yourself"
-        )
-    if place.is_dir() and any(place.iterdir()) and not (place / "meta").is_file():
-        raise InputError(f"--fresh: {place} is no checkpoint of ours; delete it yourself")
-    shutil.rmtree(place, ignore_errors=True)
+    folder = Path(checkpoint.removeprefix("file://"))
+    if not folder.is_absolute():
+        raise InputError(f"--fresh: {checkpoint} is not a local folder; delete it yourself")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "meta").is_file():
+        raise InputError(f"--fresh: {folder} is not a checkpoint; delete it yourself")
+    shutil.rmtree(folder, ignore_errors=True)
     for target in sink_targets(checked):
-        for folder in Path(target.path or "/nonexistent").glob(f"{BATCH_COLUMN}=*"):
-            shutil.rmtree(folder)
+        for batch in Path(target.path or "/nonexistent").glob(f"{BATCH_COLUMN}=*"):
+            shutil.rmtree(batch)

@@ -1,4 +1,4 @@
-"""What came of a run: a value for machines, a page of text for people."""
+"""The summary of a finished run: as JSON, and as a table."""
 
 import os
 from collections.abc import Mapping
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from evenflow.spark.run import Run
     from evenflow.spec import CheckedSpec
 
+# Degraded: a query was quarantined or a sink is behind. Failed: the stream failed.
 EXIT_OK, EXIT_DEGRADED, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 5, 130
 
 
 def run_summary(
     checked: "CheckedSpec",
     run: "Run",
-    tally: "RunStats",
+    stats: "RunStats",
     delivery: "SinkDelivery",
     failure: str | None,
     *,
     interrupted: bool,
 ) -> dict[str, Any]:
-    """Return everything worth knowing of a finished run."""
+    """Return the figures of a finished run; the fields of `evenflow run --json`."""
     quarantined = dict(run.quarantined)
     code = EXIT_OK
     if quarantined or delivery.errors:
@@ -40,8 +41,8 @@ def run_summary(
         "exit_code": code,
         "failure": failure,
         "workers": checked.spec.workers,
-        **tally.to_json(),
-        "results": {name: tally.result_rows.get(name, 0) for name in sorted(run.queries)},
+        **stats.to_json(),
+        "results": {name: stats.result_rows.get(name, 0) for name in sorted(run.queries)},
         "late": dict(run.late),
         "quarantined": quarantined,
         "sink_errors": dict(delivery.errors),
@@ -51,7 +52,7 @@ def run_summary(
 
 
 def print_run_summary(summary: Mapping[str, Any]) -> None:
-    """Print a summary; with a comparison, both runs side by side."""
+    """Print a summary; after a comparison, both runs side by side."""
     console = Console(highlight=False)
     runs = {"": summary, **summary.get("compare", {})}
     table = Table(title=f"{summary['name']}: {summary['workers']} workers", title_justify="left")
@@ -65,9 +66,9 @@ def print_run_summary(summary: Mapping[str, Any]) -> None:
     cores = os.cpu_count() or 1
     if len(runs) > 1 and cores < summary["workers"]:
         console.print(
-            f"{summary['workers']} workers share {cores} cores here, so a batch takes as long as "
-            "all their work; with a core for each, as long as the busiest one's. The balanced run "
-            "came first, while Spark warmed up.",
+            f"{summary['workers']} workers share {cores} cores, so the time of a batch depends "
+            "on their total work; with a core for each it would depend on the busiest worker. The "
+            "balanced run was first and includes the warm-up of Spark.",
             soft_wrap=True,
         )
     for kind in ("quarantined", "sink_errors"):
@@ -98,9 +99,9 @@ def _summary_rows(run: Mapping[str, Any]) -> dict[str, str]:
         "CPU seconds, all workers": f"{run['cpu_seconds']:,.2f}",
         "CPU seconds, busiest of each batch": f"{run['busiest_worker_cpu_seconds']:,.2f}",
         "plans, moves": f"{run['plans']:,}  {run['moves']:,}",
-        "state handed over": f"{run['handed_bytes'] / 1e6:,.2f} MB",
+        "state transferred": f"{run['handed_bytes'] / 1e6:,.2f} MB",
         "streams shipped": f"{run['shipped_bytes'] / 1e6:,.1f} MB",
-        "  with queries dealt round robin": f"{run['round_robin_bytes'] / 1e6:,.1f} MB",
+        "  under round robin": f"{run['round_robin_bytes'] / 1e6:,.1f} MB",
         "late rows": f"{sum(run['late'].values()):,}",
         "poison rows": f"{sum(run['poison'].values()):,}",
         "quarantined queries": f"{len(run['quarantined']):,}",

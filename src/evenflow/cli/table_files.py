@@ -1,4 +1,4 @@
-"""Reading and writing the tables that commands take and give: Parquet, CSV, JSON lines."""
+"""Tables that commands read and write: Parquet, CSV, JSON lines."""
 
 import contextlib
 import os
@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -13,40 +14,47 @@ import pyarrow.json
 import pyarrow.parquet
 
 from evenflow.errors import InputError
+from evenflow.model.arrays import Workers
 
 READABLE = (".parquet", ".csv", ".jsonl", ".json")
 WRITABLE = (".parquet", ".csv")
+NO_WORKER = -1
 
 
 def read_table(
-    path: Path,
-    columns: tuple[str, ...],
-    optional: tuple[str, ...] = (),
-    may_be_empty: bool = False,
+    path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), may_be_empty: bool = False
 ) -> pa.Table:
-    """Read the named columns of a file and refuse an empty or incomplete one.
+    """Read the named columns of a file; InputError if one is missing or there are no rows.
 
-    CSV knows no types: columns come as text as it stands (`007` stays `007`, an empty field that
-    is not quoted is NULL), and what is integers throughout becomes integers (see `key_column`).
+    CSV has no types: columns are read as text (`007` stays `007`, an empty unquoted field is NULL),
+    and `key_column` turns columns of integers into integers.
     """
+    table = read_whole_table(path, (*columns, *optional), may_be_empty=may_be_empty)
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        found = ", ".join(table.column_names) or "none"
+        raise InputError(f"{path}: no column {', '.join(missing)}; columns: {found}")
+    for name in (*columns, *optional):
+        if table.column_names.count(name) > 1:
+            raise InputError(f"{path}: column {name} is given twice; keep one")
+    return table.select([*columns, *(name for name in optional if name in table.column_names)])
+
+
+def read_whole_table(
+    path: Path, as_text: tuple[str, ...] = (), *, may_be_empty: bool = False
+) -> pa.Table:
+    """Read all columns of a file; of a CSV file, those in `as_text` as text."""
     if path.suffix not in READABLE:
         raise InputError(f"{path}: expected a file ending in {', '.join(READABLE)}")
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
-        table = _read_file(path, (*columns, *optional))
+        table = _read_file(path, as_text)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read as {path.suffix[1:]}: {error}") from error
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        found = ", ".join(table.column_names) or "none"
-        raise InputError(f"{path}: no column {', '.join(missing)}; columns found: {found}")
-    for name in (*columns, *optional):
-        if table.column_names.count(name) > 1:
-            raise InputError(f"{path}: column {name} stands there twice")
     if not len(table) and not may_be_empty:
-        raise InputError(f"{path}: holds no rows")
-    return table.select([*columns, *(name for name in optional if name in table.column_names)])
+        raise InputError(f"{path}: has no rows")
+    return table
 
 
 def _read_file(path: Path, as_text: tuple[str, ...]) -> pa.Table:
@@ -54,6 +62,8 @@ def _read_file(path: Path, as_text: tuple[str, ...]) -> pa.Table:
         return pa.parquet.read_table(path)
     if path.suffix in (".jsonl", ".json"):
         return pa.json.read_json(path)
+    if not as_text:
+        return pa.csv.read_csv(path)
     options = pa.csv.ConvertOptions(
         column_types=dict.fromkeys(as_text, pa.string()),
         null_values=[""],
@@ -64,38 +74,59 @@ def _read_file(path: Path, as_text: tuple[str, ...]) -> pa.Table:
     return pa.csv.read_csv(path, parse_options=parsing, convert_options=options)
 
 
+def first_row(mask: pa.Array) -> int | None:
+    """Return the index of the first true value."""
+    index: int = pc.index(mask, True).as_py()
+    return None if index < 0 else index
+
+
+def check_no_nulls(values: pa.Array, column: str, path: Path) -> pa.Array:
+    """Return the values; InputError if one is missing."""
+    row = first_row(values.is_null()) if values.null_count else None
+    if row is not None:
+        raise InputError(f"{path}: column {column} has no value in row {row + 1}")
+    return values
+
+
+def check_distinct(values: pa.Array, column: str, path: Path) -> pa.Array:
+    """Return the values; InputError if one is missing or given twice."""
+    check_no_nulls(values, column, path)
+    if len(pc.unique(values)) < len(values):
+        counts = pc.value_counts(values)
+        twice = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"]
+        raise InputError(f"{path}: {column} {twice} appears twice; keep one row")
+    return values
+
+
 def number_column(table: pa.Table, column: str, path: Path) -> pa.Array:
-    """Return a column as doubles, refusing what is missing, no number, or not finite."""
+    """Return a column as finite doubles without nulls."""
     values = table[column].combine_chunks()
     try:
         doubles = values.cast(pa.float64())
     except pa.ArrowException as error:
         raise InputError(f"{path}: column {column} must hold numbers: {error}") from error
-    if doubles.null_count:
-        row = doubles.is_null().to_pylist().index(True) + 1
-        raise InputError(f"{path}: column {column} has no value in row {row}")
-    finite = pc.is_finite(doubles)
-    if not pc.all(finite, min_count=0).as_py():
-        row = finite.to_pylist().index(False) + 1
+    check_no_nulls(doubles, column, path)
+    row = first_row(pc.invert(pc.is_finite(doubles)))
+    if row is not None:
         raise InputError(
-            f"{path}: column {column} must be finite, got {values[row - 1]} in row {row}"
+            f"{path}: column {column} must be finite, got {values[row]} in row {row + 1}"
         )
     return doubles
 
 
 def check_not_negative(values: pa.Array, column: str, path: Path) -> pa.Array:
-    """Refuse negative numbers."""
-    if len(values) and pc.min(values).as_py() < 0:
-        row = pc.less(values, 0).to_pylist().index(True) + 1
-        found = f"{values[row - 1].as_py():g}"
-        raise InputError(f"{path}: column {column} must not be negative, got {found} in row {row}")
+    """Return the values; InputError if one is negative."""
+    row = first_row(pc.less(values, 0))
+    if row is not None:
+        given = f"{values[row].as_py():g} in row {row + 1}"
+        raise InputError(f"{path}: column {column} must not be negative, got {given}")
     return values
 
 
 def key_column(values: pa.ChunkedArray, path: Path) -> pa.Array:
-    """Return the keys of a CSV file that are integers throughout (`7`, not `007`) as integers.
+    """Return the keys of a CSV file as integers if all are (`7`, not `007`).
 
-    Other files know the types of their columns, which are left as they are.
+    Other file formats have types, which are kept.
 
     >>> column = pa.chunked_array([["7", "-1"]])
     >>> key_column(column, Path("a.csv")).type, key_column(column, Path("a.parquet")).type
@@ -113,48 +144,55 @@ def key_column(values: pa.ChunkedArray, path: Path) -> pa.Array:
     return flat
 
 
-def worker_column(table: pa.Table, path: Path, workers: int) -> pa.Array:
-    """Return the column `worker`, refusing workers that do not exist."""
-    values = number_column(table, "worker", path)
-    known = pc.and_(
-        pc.and_(pc.greater_equal(values, 0), pc.less(values, workers)),
-        pc.equal(values, pc.floor(values)),
-    )
-    if not pc.all(known, min_count=0).as_py():
-        row = known.to_pylist().index(False) + 1
+def worker_column(
+    table: pa.Table, path: Path, workers: int, column: str = "worker", *, optional: bool = False
+) -> Workers:
+    """Return a column of workers; if `optional`, NO_WORKER where the cell is empty."""
+    values = table[column].combine_chunks()
+    if pa.types.is_string(values.type):
+        values = pc.utf8_trim_whitespace(values)
+        values = pc.if_else(pc.equal(values, ""), None, values)
+    if optional:
+        table = pa.table({column: pc.fill_null(values.cast(pa.string()), "0")})
+    numbers = number_column(table, column, path)
+    in_range = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, workers))
+    row = first_row(pc.invert(pc.and_(in_range, pc.equal(numbers, pc.floor(numbers)))))
+    if row is not None:
         raise InputError(
-            f"{path}: unknown worker {table['worker'][row - 1]} in row {row}; "
-            f"workers are 0..{workers - 1}"
+            f"{path}: unknown worker {values[row]} in row {row + 1}; workers are 0..{workers - 1}"
         )
-    return values.cast(pa.int32())
+    result: Workers = numbers.cast(pa.int32()).to_numpy(zero_copy_only=False)
+    if optional:
+        result = np.where(values.is_null().to_numpy(zero_copy_only=False), NO_WORKER, result)
+    return result.astype(np.int32)
 
 
 def check_writable(*paths: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
-    """Refuse, before any work is done, outputs that could not be written after it."""
+    """Check before the work that outputs can be written and overwrite no input."""
     taken = {path.resolve() for path in inputs if path is not None}
     for path in filter(None, paths):
         if path.suffix not in WRITABLE:
-            raise InputError(f"{path}: can write files ending in {', '.join(WRITABLE)}")
+            raise InputError(f"{path}: output files must end in {', '.join(WRITABLE)}")
         if not path.parent.is_dir():
             raise InputError(f"{path}: no such folder {path.parent}")
         if path.resolve() in taken:
-            raise InputError(f"{path}: is used for something else already; name another file")
+            raise InputError(f"{path}: is already an input or output; choose another file")
         taken.add(path.resolve())
         with _temporary_file(path):
-            pass  # a file can be made there
+            pass
 
 
 def check_csv_keys(values: pa.Array, *paths: Path | None) -> None:
-    """Refuse keys that CSV cannot hold."""
+    """Raise an InputError for keys that CSV cannot hold."""
     kind = values.type
     nested = pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     for path in filter(None, paths):
         if path.suffix == ".csv" and (nested or pa.types.is_fixed_size_binary(kind)):
-            raise InputError(f"{path}: CSV cannot hold keys of type {kind}; write .parquet")
+            raise InputError(f"{path}: CSV cannot hold keys of type {kind}; use .parquet")
 
 
 def write_tables(tables: Mapping[Path, pa.Table]) -> None:
-    """Write all files or none: first beside their places, then renamed into them."""
+    """Write all files or none: first to temporary files, then rename them."""
     with contextlib.ExitStack() as stack:
         written = {path: stack.enter_context(_temporary_file(path)) for path in tables}
         for path, temporary in written.items():
@@ -168,22 +206,18 @@ def write_tables(tables: Mapping[Path, pa.Table]) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(path: Path) -> Iterator[Path]:
-    """Make an empty file in the same folder, to be renamed or removed."""
+    """Create an empty file in the same folder; it is deleted unless renamed."""
     temporary = None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evenflow-")
         os.close(handle)
         temporary = Path(name)
-        temporary.chmod(0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
         yield temporary
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error}") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

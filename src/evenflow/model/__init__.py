@@ -1,9 +1,8 @@
-"""Frozen values that cross borders: loads, routing tables, plans, moves, verdicts. No I/O."""
+"""Frozen values that the packages exchange: snapshots, plans, decisions and codes. No I/O."""
 
 from evenflow.model.codes import HistoryKind, MoveOrder, Reason, Trigger, VerdictCode
 from evenflow.model.decision import BalanceMetrics, Decision, Outcome, Verdict
 from evenflow.model.hashing import hash_keys, home_workers, jump_hash
-from evenflow.model.hot_keys import HotKey, hot_keys
 from evenflow.model.plan import (
     EVERYWHERE,
     Move,
@@ -16,7 +15,7 @@ from evenflow.model.plan import (
 )
 from evenflow.model.planner_loads import KeyLoads, LoadSeries
 from evenflow.model.routing import RoutingTable
-from evenflow.model.snapshot import KeyStats, QueryLoad, Snapshot, imbalance
+from evenflow.model.snapshot import HotKey, KeyStats, QueryLoad, Snapshot, hot_keys, imbalance
 from evenflow.model.traffic import round_robin_bytes, stream_bytes, total_shipped_bytes
 
 __all__ = [

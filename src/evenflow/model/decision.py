@@ -1,4 +1,4 @@
-"""What the controller decided at a batch border, and what came of it."""
+"""Decisions of the controller at batch boundaries, and their measured outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,10 @@ from evenflow.model.plan import Move, Plan, Transfer
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A named limit of a plan.
+    """A limit that a plan could not meet; planners return it instead of raising an exception.
 
-    `code` is stable and for machines, `subject` names the key, query or worker it is about,
-    `message` is for people, and `reachable` is what can be hoped for of the broken bound,
-    where that is known.
+    subject    the key, query, worker or planner concerned
+    reachable  the best value of the broken bound that a plan can reach; None: not known
     """
 
     code: VerdictCode
@@ -24,13 +23,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class BalanceMetrics:
-    """The state of balance, measured or predicted.
+    """The balance of the active workers over some batches, measured or predicted.
 
-    imbalance      largest over mean load of the active workers: 1 is even
+    imbalance      largest over mean load; 1 is even
     max_load       CPU seconds of the busiest worker in a batch
-    mean_load      of all active workers
-    deviation      mean over workers of the standard deviation of their load over the window
-    correlation    mean pairwise correlation of the workers' load series, 0 if undefined
+    mean_load      CPU seconds of a worker in a batch
+    deviation      standard deviation of a worker's load over time, averaged over workers
+    correlation    mean pairwise correlation of the workers' loads over time; 0 if undefined
     shipped_bytes  bytes of streams sent to workers in a batch
     """
 
@@ -44,16 +43,12 @@ class BalanceMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One border: a plan to follow, or why there is none.
+    """The plan to follow from one batch boundary on, or the reason why nothing changes.
 
-    trigger      what asked for a look: a stable code (`imbalance`, `bursts`, `traffic`, `drain`,
-                 `activate`, `arrival`, `promotion`, `staged`, `asked`, `none`)
-    reason       what came of it: stable code, see the controller
-    plan         to follow from now on; None: nothing changes
-    target       where the plan leads when moves are spread over several borders, else None
-    moved_bytes  state that the moves to `plan` carry, as measured before them
-    arrived      queries placed at this border before anything else, and their workers; keyed ones
-                 are `EVERYWHERE`
+    plan         None: nothing changes
+    target       the final plan if the move budget requires several stages, else None
+    moved_bytes  measured state that the moves transfer
+    arrived      queries placed at this boundary, and their workers; keyed ones are `EVERYWHERE`
     """
 
     batch: int
@@ -73,13 +68,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a decision brought: measured in the first batch with work under its plan.
+    """The effect of a decision, measured in the first busy batch under its plan.
 
-    handed_bytes      state that really changed hands
-    pause_seconds     how much longer the batch of the hand-over took than those before it
-    duration_seconds  from the border of the decision until everything had moved; None: not known
-    handed            the same state by query and workers; all of it moves in one batch, so that
-                      pause and duration are those of every move
+    decision          batch of the decision
+    handed_bytes      state that was transferred
+    pause_seconds     how much longer than usual the batch of the transfer took
+    duration_seconds  from the decision until all state was transferred; None: not known
+    handed            the transfers by query and workers; all happen in one batch, so pause and
+                      duration hold for each of them
     """
 
     decision: int

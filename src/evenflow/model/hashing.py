@@ -1,17 +1,15 @@
 """The stable hash h(k) behind every routing table, for keys of any type.
 
-A key is hashed with XXH64, seed 42, and jump consistent hashing turns the hash into a worker.
-XXH64 with that seed is what Spark SQL's `xxhash64` computes, so a route can be checked in SQL:
-`xxhash64(key)` for strings and BIGINT, and for the other types after the widening that is done
-here first, so that a key hashes alike whatever the width of the column it came in:
+A key is hashed with XXH64, seed 42, and jump consistent hashing maps the hash to a worker. That is
+Spark SQL's `xxhash64`, so a route can be checked in SQL: `xxhash64(key)` for strings and BIGINT.
+Other types are widened first, so the width of a column does not change the hash of a key:
 
-- integers, booleans, dates and timestamps (microseconds) as BIGINT, floats as DOUBLE;
-- the columns of a composite key one after the other, each seeded with the hash so far;
-- a NULL leaves the hash so far as it is.
+- integers, booleans, dates and timestamps (microseconds) to BIGINT, floats to DOUBLE;
+- the columns of a composite key are hashed in turn, each seeded with the hash so far;
+- a NULL leaves the hash so far unchanged.
 
-Decimals of more than 18 digits are the exception: their 16 bytes are hashed as they are.
-Jump hashing (Lamping and Veach, 2014) moves, when worker n is added, only keys that now belong
-to worker n.
+Decimals of more than 18 digits are hashed by their 16 bytes instead. With jump hashing (Lamping and
+Veach, 2014), adding worker n moves only keys that then belong to worker n.
 """
 
 from collections.abc import Collection
@@ -66,8 +64,8 @@ def jump_hash(hashes: Hashes, workers: int) -> Workers:
 def home_workers(hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
     """Map hashes to the workers that are not drained.
 
-    Keys whose worker is drained are hashed again until they meet one that is not, so draining a
-    worker moves only its own keys, and its return brings just those back.
+    Keys of a drained worker are hashed again until they reach one that is not, so draining a worker
+    moves only its keys, and activating it moves only those back.
 
     >>> home_workers(np.array([1, 2, 3], dtype=np.uint64), 2, drained={1}).tolist()
     [0, 0, 0]
@@ -75,21 +73,21 @@ def home_workers(hashes: Hashes, workers: int, drained: Collection[int] = ()) ->
     homes = jump_hash(hashes, workers)
     if not drained:
         return homes
-    out = np.isin(np.arange(workers), list(drained))
-    if out.all():
-        raise InputError(f"all {workers} workers are drained; one must take the keys")
-    again = np.flatnonzero(out[homes])
-    keys = hashes[again]
-    while len(again):
+    is_drained = np.isin(np.arange(workers), list(drained))
+    if is_drained.all():
+        raise InputError(f"all {workers} workers are drained; at least one must take the keys")
+    rows = np.flatnonzero(is_drained[homes])
+    keys = hashes[rows]
+    while len(rows):
         keys = _hash_words(keys, keys)
-        homes[again] = jump_hash(keys, workers)
-        still = out[homes[again]]
-        again, keys = again[still], keys[still]
+        homes[rows] = jump_hash(keys, workers)
+        again = is_drained[homes[rows]]
+        rows, keys = rows[again], keys[again]
     return homes
 
 
 def jump_hash_reference(key: int, workers: int) -> int:
-    """Jump hashing of one hash in plain Python: the kernel's oracle."""
+    """Jump hashing of one hash in plain Python: the oracle of the kernel in tests."""
     bucket, candidate = -1, 0
     while candidate < workers:
         bucket = candidate
@@ -131,12 +129,11 @@ def _is_bytes(kind: pa.DataType) -> bool:
     is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
     is_wide = pa.types.is_decimal(kind) and kind.precision > 18
-    is_fixed = pa.types.is_fixed_size_binary(kind)
-    return bool(is_text or is_binary or is_view or is_fixed or is_wide)
+    return bool(is_text or is_binary or is_view or is_wide or pa.types.is_fixed_size_binary(kind))
 
 
 def _value_bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
-    """Return the bytes of all values and where each begins."""
+    """Return the bytes of all values and the offset of each."""
     kind = array.type
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         width = kind.byte_width
@@ -150,7 +147,7 @@ def _value_bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Indices]:
 
 
 def _value_words(array: pa.Array) -> Hashes:
-    """Return the values as 64-bit words, alike whatever the column's width."""
+    """Return the values as 64-bit words, which do not depend on the width of the column."""
     kind = array.type
     if pa.types.is_decimal(kind):
         array = array.cast(pa.decimal128(kind.precision, kind.scale))
@@ -171,7 +168,7 @@ def _value_words(array: pa.Array) -> Hashes:
         return np.asarray(array.fill_null(0), dtype=np.uint64)
     elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         raise InputError(
-            f"a column of type {kind} cannot be a key; use scalars or a struct of them"
+            f"a column of type {kind} cannot be a key; use a scalar type or a struct of scalars"
         )
     whole = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     return np.asarray(whole, dtype=np.int64).view(np.uint64)
@@ -217,7 +214,7 @@ def _hash_bytes(data: NDArray[np.uint8], offsets: Indices, seeds: Hashes) -> Has
     hashes = np.empty_like(seeds)
     one, four, eight, all_lanes = np.uint64(1), np.uint64(4), np.uint64(8), np.uint64(32)
     for row in range(len(seeds)):
-        # Places without a sign, since one with a sign might count from the end: that takes longer.
+        # Unsigned positions: signed ones may count from the end, and checking that is slower.
         at, end, seed = np.uint64(offsets[row]), np.uint64(offsets[row + 1]), seeds[row]
         length = end - at
         if length >= all_lanes:

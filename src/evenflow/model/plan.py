@@ -1,4 +1,4 @@
-"""A plan, and the moves that lead from one plan to the next."""
+"""Plans, and the moves between two of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from evenflow.model.routing import RoutingTable
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where everything runs: whole queries by name, keyed queries by their routing tables.
+    """The worker of each whole query, and the routing table of each keyed query.
 
-    `workers` are the slots, fixed for the life of a checkpoint; the `drained` ones get no work.
+    The number of `workers` is fixed for a checkpoint; `drained` ones get no work.
     """
 
     workers: int
@@ -33,14 +33,14 @@ class Plan:
         return self.tables[query].route(hashes, self.workers, self.drained)
 
 
-EVERYWHERE = -1  # where a keyed query runs, as one end of a move
+EVERYWHERE = -1  # stands for the workers of a keyed query in a move
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """One difference between two plans: a whole query, or one key of a keyed query.
 
-    A whole query that becomes keyed goes to EVERYWHERE, one that becomes whole comes from there.
+    A whole query that becomes keyed moves to EVERYWHERE; the reverse moves from there.
     """
 
     query: str
@@ -51,7 +51,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """State of a query that one worker gave to another, of all keys that went that way."""
+    """State of a query that was transferred from one worker to another, summed over keys."""
 
     query: str
     before: int
@@ -60,11 +60,10 @@ class Transfer:
 
 
 def moves_between(before: Plan, after: Plan) -> tuple[Move, ...]:
-    """Return what must move, in a fixed order; detours between the two plans cancel out.
+    """Return the moves from one plan to another, in a fixed order.
 
-    Only what both plans know can move: arrivals and departures are not moves. With another number
-    of workers the hash moves keys that no table names; that is refused. With other workers
-    drained it does so too: those keys are not listed, only the ones that a table names.
+    Arrivals and departures are not moves. If other workers are drained, the hash also moves keys
+    that are in no table; those are not listed. Another number of workers is refused.
 
     >>> moves_between(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
     (Move(query='alerts', before=0, after=1, key_hash=None),)
@@ -84,7 +83,8 @@ def moves_between(before: Plan, after: Plan) -> tuple[Move, ...]:
     ]
     if before.workers != after.workers and before.tables.keys() & after.tables.keys():
         raise InputError(
-            f"keyed queries cannot move from {before.workers} to {after.workers} workers by tables"
+            f"keyed queries cannot change from {before.workers} to {after.workers} workers; the "
+            "number of workers is fixed for a checkpoint"
         )
     keys: list[Move] = []
     for query in sorted(before.tables.keys() & after.tables.keys()):
@@ -92,21 +92,21 @@ def moves_between(before: Plan, after: Plan) -> tuple[Move, ...]:
         listed = np.union1d(old.hashes, new.hashes)
         sources, targets = before.route(query, listed), after.route(query, listed)
         keys += [
-            Move(query, int(sources[at]), int(targets[at]), int(listed[at]))
-            for at in np.flatnonzero(sources != targets)
+            Move(query, int(sources[key]), int(targets[key]), int(listed[key]))
+            for key in np.flatnonzero(sources != targets)
         ]
     return (*whole, *keys)
 
 
 def arrived_queries(before: Plan, after: Plan) -> dict[str, int]:
-    """Return the queries that only the second plan knows, and their workers.
+    """Return the queries that are only in the second plan, and their workers.
 
     >>> arrived_queries(Plan(2, {"a": 0}), Plan(2, {"a": 0, "b": 1}, {"c": RoutingTable()}))
     {'b': 1, 'c': -1}
     """
     hosted = {**after.placement, **dict.fromkeys(after.tables, EVERYWHERE)}
-    new = hosted.keys() - before.placement.keys() - before.tables.keys()
-    return {name: hosted[name] for name in sorted(new)}
+    arrived = hosted.keys() - before.placement.keys() - before.tables.keys()
+    return {name: hosted[name] for name in sorted(arrived)}
 
 
 def place_on_fewest_queries(plan: Plan, names: Iterable[str]) -> dict[str, int]:
@@ -124,6 +124,6 @@ def place_on_fewest_queries(plan: Plan, names: Iterable[str]) -> dict[str, int]:
 
 
 def may_move_state(before: Plan, after: Plan) -> bool:
-    """Tell whether state may have to change hands between two plans."""
+    """Tell whether state may have to be transferred between two plans."""
     rehashed = before.drained != after.drained and before.tables.keys() & after.tables.keys()
     return bool(rehashed) or bool(moves_between(before, after))

@@ -10,20 +10,12 @@ from evenflow.model.arrays import Hashes, Workers, frozen
 from evenflow.model.hashing import home_workers
 
 
-def _empty_hashes() -> Hashes:
-    return frozen((), np.uint64)
-
-
-def _empty_owners() -> Workers:
-    return frozen((), np.int32)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutingTable:
-    """The keys that do not go where the hash sends them, and where they go instead.
+    """The owners of keys that are not on the worker given by the hash.
 
-    Keys are known by their 64-bit hash, so one table serves keys of every type. Two keys that
-    share a hash are routed, and moved, together: still one place for each key.
+    Keys are identified by their 64-bit hash, so a table works for keys of any type. Keys with the
+    same hash are routed and moved together.
 
     >>> from evenflow.model import hash_keys
     >>> hashes = hash_keys(np.arange(5))
@@ -32,34 +24,39 @@ class RoutingTable:
     (2, 1)
     """
 
-    hashes: Hashes = field(default_factory=_empty_hashes)
-    owners: Workers = field(default_factory=_empty_owners)
+    hashes: Hashes = field(default_factory=lambda: frozen((), np.uint64))
+    owners: Workers = field(default_factory=lambda: frozen((), np.int32))
 
     def __post_init__(self) -> None:
         if len(self.hashes) != len(self.owners):
-            raise InputError("a routing table needs one worker for each key")
+            raise InputError(
+                f"a routing table needs one owner for each key, got {len(self.owners)} owners of "
+                f"{len(self.hashes)} keys"
+            )
         if bool((self.hashes[1:] <= self.hashes[:-1]).any()):
-            raise InputError("a routing table names a key twice, or is not sorted: use of()")
+            raise InputError(
+                "a routing table names a key twice or is not sorted; use from_entries()"
+            )
 
     @classmethod
     def from_entries(cls, hashes: Hashes, owners: Workers | list[int]) -> "RoutingTable":
         """Build a table from entries in any order."""
         order = np.argsort(hashes, kind="stable")
-        places = np.asarray(owners, np.int32)[order]
-        return cls(frozen(hashes[order], np.uint64), frozen(places, np.int32))
+        sorted_owners = np.asarray(owners, np.int32)[order]
+        return cls(frozen(hashes[order], np.uint64), frozen(sorted_owners, np.int32))
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     def without_workers(self, workers: Collection[int]) -> "RoutingTable":
-        """Return the table without the entries of some workers: those keys follow the hash."""
-        kept = ~np.isin(self.owners, list(workers))
-        return (
-            self if kept.all() else RoutingTable.from_entries(self.hashes[kept], self.owners[kept])
-        )
+        """Return the table without the entries of some workers; their keys follow the hash."""
+        keep = ~np.isin(self.owners, list(workers))
+        if keep.all():
+            return self
+        return RoutingTable.from_entries(self.hashes[keep], self.owners[keep])
 
     def route(self, hashes: Hashes, workers: int, drained: Collection[int] = ()) -> Workers:
-        """Return the worker of each hashed key: the table's, else the hash's."""
+        """Return the worker of each hashed key: from the table, else from the hash."""
         routed = home_workers(hashes, workers, drained)
         if len(self):
             at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)

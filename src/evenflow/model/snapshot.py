@@ -1,23 +1,24 @@
-"""What was observed in one batch: the controller's only input besides its own decisions."""
+"""Measurements of one batch: the controller's only input besides its earlier decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from evenflow.model.arrays import Floats, Hashes, Indices, Workers, frozen
+from evenflow.model.arrays import Floats, Hashes, Indices, Workers, freeze_arrays
 from evenflow.model.plan import Plan, Transfer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyStats:
-    """The keys of a keyed query in one batch: heavy ones one by one, the others added up.
+    """The keys of a keyed query in one batch: heavy keys one by one, light keys summed up.
 
-    hashes, owner, cost, state_bytes, names  one entry for each heavy key, ascending by hash
-    rest_keys, rest_cost, rest_state_bytes  number, cost and state of the others on each worker
-    rest_fixed_cost                    of rest_cost, what no row causes
-    rows                               of each heavy key in the batch
-    cost is in CPU seconds of the batch, state in bytes; names are for people.
+    hashes, owner, cost, state_bytes, names, rows  of each heavy key, ascending by hash
+    rest_keys, rest_cost, rest_state_bytes         number, cost and state of light keys per worker
+    rest_fixed_cost                                part of `rest_cost` that no row causes
+
+    Cost is in CPU seconds of the batch, state in bytes. Names are for messages only.
     """
 
     hashes: Hashes
@@ -32,34 +33,26 @@ class KeyStats:
     rows: Indices
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("hashes", np.uint64),
-            ("owner", np.int32),
-            ("cost", np.float64),
-            ("state_bytes", np.float64),
-            ("rest_keys", np.int64),
-            ("rest_cost", np.float64),
-            ("rest_state_bytes", np.float64),
-            ("rest_fixed_cost", np.float64),
-            ("rows", np.int64),
-        ):
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        freeze_arrays(self)
 
     def cost_shares(self) -> Floats:
-        """Return the part of each heavy key in all that rows cost."""
+        """Return the share of each heavy key in the cost of all rows."""
         total = float(self.cost.sum() + (self.rest_cost - self.rest_fixed_cost).sum())
         return self.cost / total if total > 0 else np.zeros_like(self.cost)
 
 
+WORKER_FIELDS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+"""The fields of `QueryLoad` with one entry per worker; columns of the same names in the history."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryLoad:
-    """One query in one batch; arrays have an entry for each worker.
+    """One query in one batch; arrays have one entry per worker.
 
     cpu_seconds  as measured
-    load         CPU seconds attributed by rows, so that the noise of one measurement on one
-                 worker is not taken for imbalance: what planners use
-    keys         of a keyed query
-    keyable      whether a whole query's SQL allows to spread it by a key
+    load         CPU seconds attributed by rows, which is less noisy; planners use it
+    keys         statistics of a keyed query
+    keyable      whether a whole query could be keyed
     """
 
     streams: tuple[str, ...]
@@ -74,29 +67,22 @@ class QueryLoad:
     publishes: bool = False
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("rows_in", np.int64),
-            ("rows_out", np.int64),
-            ("cpu_seconds", np.float64),
-            ("load", np.float64),
-            ("state_bytes", np.float64),
-        ):
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        freeze_arrays(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """One batch.
 
-    at         seconds since the epoch when the batch ended
-    interval_seconds  since the batch before ended: load over seconds is the share of a core
-    plan       held in this batch
-    next_plan  holds in the next one, or after it if state is on its way: what to change
-    workers_to_drain  the workers that are asked to be drained from now on (`plan.drained` are so now)
-    shipped_bytes  stream -> bytes that each worker was sent
-    worker_cpu_seconds  CPU seconds of each worker, all its work for the batch
-    transfers  state that workers gave to others at its end
-    idle       whether no query had work: a batch to take in what was asked, or to move state
+    at                  end of the batch, in seconds since the epoch
+    interval_seconds    since the end of the batch before
+    plan                in force during the batch
+    next_plan           the plan to change: in force next, or once its state has been transferred
+    workers_to_drain    workers requested to be drained; `plan.drained` are drained already
+    shipped_bytes       stream -> bytes sent to each worker
+    worker_cpu_seconds  CPU seconds of each worker for the whole batch
+    transfers           state that workers handed over at the end of the batch
+    idle                no query had work: the batch only applied commands or moved state
     """
 
     batch: int
@@ -116,7 +102,7 @@ class Snapshot:
         object.__setattr__(self, "idle", not worked)
 
     def worker_loads(self) -> Floats:
-        """Return the load of every worker: what its queries and its shares of keyed ones need."""
+        """Return the load of each worker: its whole queries and its keys."""
         total = np.zeros(self.plan.workers)
         for query in self.queries.values():
             total += query.load
@@ -124,11 +110,37 @@ class Snapshot:
 
 
 def imbalance(loads: Floats, active: tuple[int, ...] | None = None) -> float:
-    """Return the largest load over the mean of the active workers, 1 when even or idle.
+    """Return the largest over the mean load of the active workers; 1 if even or idle.
 
     >>> imbalance(np.array([3.0, 1.0, 2.0, 0.0]), active=(0, 1, 2))
     1.5
     """
-    taken = loads if active is None else loads[list(active)]
-    mean = float(taken.mean()) if len(taken) else 0.0
-    return float(taken.max()) / mean if mean > 0 else 1.0
+    loads = loads if active is None else loads[list(active)]
+    mean = float(loads.mean()) if len(loads) else 0.0
+    return float(loads.max()) / mean if mean > 0 else 1.0
+
+
+class HotKey(NamedTuple):
+    """A key, its share of the cost of the query's rows, and its worker in the next plan."""
+
+    name: str
+    share: float
+    owner: int
+
+
+def hot_keys(snapshots: Sequence[Snapshot], query: str, count: int) -> list[HotKey]:
+    """Return the heaviest keys of a keyed query in the last batch that had rows of it."""
+    if not snapshots or query not in snapshots[-1].next_plan.tables:
+        return []
+    for snapshot in reversed(snapshots):
+        keys = snapshot.queries[query].keys if query in snapshot.queries else None
+        if keys is None or not keys.cost.any():  # no rows: windows closed, state moved
+            continue
+        shares = keys.cost_shares()
+        order = np.argsort(-shares, kind="stable")[:count]
+        owners = snapshots[-1].next_plan.route(query, keys.hashes[order])
+        return [
+            HotKey(keys.names[key], float(shares[key]), int(owner))
+            for key, owner in zip(order, owners, strict=True)
+        ]
+    return []

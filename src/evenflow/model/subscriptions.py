@@ -1,4 +1,4 @@
-"""Who reads what: queries, their sources and loads (herding-small-queries, section 2)."""
+"""Queries with their sources and loads (herding-small-queries, section 2)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Floats, Indices, Workers, frozen
+from evenflow.model.arrays import Floats, Indices, Workers, freeze_arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subscriptions:
     """Queries in order of arrival, each with its set of sources.
 
-    starts   where the sources of each query begin in `sources`, and the end of the last one
+    starts   index in `sources` of the first source of each query, and the end of the last query
     sources  S_q, ascending and distinct within a query
-    rates    w(s), events per second of every source
-    loads    what each query adds to the worker that runs it, 1 by default
+    rates    w(s), events per second of each source
+    loads    load of each query, 1 by default
 
     >>> Subscriptions.from_source_sets([[2, 0], [1]]).sources_of_query(0).tolist()
     [0, 2]
@@ -28,13 +28,7 @@ class Subscriptions:
     loads: Floats
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("starts", np.int64),
-            ("sources", np.int32),
-            ("rates", np.float64),
-            ("loads", np.float64),
-        ):
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        freeze_arrays(self)
         if len(self.starts) != len(self.loads) + 1 or self.starts[-1] != len(self.sources):
             raise InputError("starts must hold one entry for each query and the end of the last")
         sizes = np.diff(self.starts)
@@ -47,8 +41,7 @@ class Subscriptions:
             rising[self.starts[1:-1] - 1] = True
             if not bool(rising.all()):
                 raise InputError("the sources of a query must be ascending and distinct")
-        for name in ("rates", "loads"):
-            values = getattr(self, name)
+        for name, values in (("rates", self.rates), ("loads", self.loads)):
             if not bool(np.isfinite(values).all()) or bool((values <= 0).any()):
                 raise InputError(f"{name} must be positive and finite")
             most = float(values.max()) if len(values) else 0.0
@@ -62,15 +55,15 @@ class Subscriptions:
         rates: Sequence[float] | Floats | None = None,
         loads: Sequence[float] | Floats | None = None,
     ) -> "Subscriptions":
-        """Build from one collection of sources a query; rates and loads default to 1."""
+        """Build from the sources of each query; rates and loads default to 1."""
         sets = [sorted(set(query)) for query in queries]
         flat = np.array([source for query in sets for source in query], dtype=np.int32)
         starts = np.cumsum([0, *map(len, sets)])
-        known = int(flat.max()) + 1 if len(flat) else 0
+        count = int(flat.max()) + 1 if len(flat) else 0
         return cls(
             starts,
             flat,
-            np.ones(known) if rates is None else np.asarray(rates, dtype=np.float64),
+            np.ones(count) if rates is None else np.asarray(rates, dtype=np.float64),
             np.ones(len(sets)) if loads is None else np.asarray(loads, dtype=np.float64),
         )
 
@@ -90,7 +83,7 @@ class Subscriptions:
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def select_queries(self, queries: Indices) -> "Subscriptions":
-        """Return only these queries, in this order, over the same sources."""
+        """Return some of the queries, in the given order, over the same sources."""
         sizes = np.diff(self.starts)[queries]
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         offsets = np.repeat(self.starts[queries] - starts[:-1], sizes)

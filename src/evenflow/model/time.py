@@ -1,4 +1,4 @@
-"""Event time, in microseconds since the epoch: the valid range, and a watermark before all rows."""
+"""Event times in microseconds since the epoch: the valid range, and the lowest watermark."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,14 +9,14 @@ NO_WATERMARK_US = -(1 << 62)
 
 
 def event_times_us(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a timestamp column as microseconds; nanoseconds are cut off."""
+    """Return a timestamp column as microseconds; nanoseconds are truncated."""
     return times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
 
 
 def valid_time_mask(times_us: pa.ChunkedArray) -> pa.ChunkedArray:
     """Mark the times that are not NULL and within the valid range.
 
-    A time outside is a mistake in the data, and the watermark would never recover from it.
+    A time outside the range is an error in the data that the watermark would not recover from.
 
     >>> valid_time_mask(pa.chunked_array([[0, MAX_EVENT_TIME_US, None]])).to_pylist()
     [True, False, False]

@@ -1,4 +1,4 @@
-"""What streams cost to ship: as they are, and if whole queries had been placed in turn."""
+"""Bytes of streams shipped to workers: as measured, and with whole queries placed round-robin."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,8 @@ from evenflow.model.snapshot import Snapshot
 def stream_bytes(snapshot: Snapshot) -> dict[str, float]:
     """Return the bytes of one copy of each stream in a batch, however often it was shipped.
 
-    A worker with a whole query over a stream gets all of it. Without any, workers get the shares
-    of keyed queries, which are one copy; if keyed queries split it differently, somewhat more.
+    A worker with a whole query gets all of a stream. If only keyed queries read it, the workers
+    together get one copy, or somewhat more if the queries split it differently.
     """
     whole = _workers_by_stream(snapshot, snapshot.plan.placement)
     return {
@@ -26,50 +26,42 @@ def total_shipped_bytes(snapshot: Snapshot) -> float:
 
 
 def round_robin_bytes(snapshot: Snapshot) -> float:
-    """Return what the batch would have shipped with its whole queries dealt out in turn."""
+    """Return the bytes a batch would have shipped with its whole queries placed round-robin."""
     return sum(round_robin_stream_bytes(snapshot).values())
 
 
 def round_robin_stream_bytes(snapshot: Snapshot) -> dict[str, float]:
-    """Return what it would have shipped of each stream.
+    """Return the bytes of each stream with whole queries placed round-robin by arrival.
 
-    The same streams and queries on the same active workers, queries in the order in which they
-    came. A worker that has no whole query over a stream still gets its share of keyed ones; for
-    workers whose share is not known, since they now have all of the stream, an even one.
+    A worker without a whole query over a stream still gets the rows of its keys. If that amount
+    is not known, since the worker now gets the whole stream, an even share is assumed.
     """
-    active = snapshot.plan.active
-    asked = [name for name in snapshot.queries if name in snapshot.plan.placement]
-    dealt = {name: active[at % len(active)] for at, name in enumerate(asked)}
-    before, after = (
-        _workers_by_stream(snapshot, snapshot.plan.placement),
-        _workers_by_stream(snapshot, dealt),
-    )
-    keyed = {
-        stream
-        for name, query in snapshot.queries.items()
-        if name in snapshot.plan.tables
-        for stream in query.streams
-    }
-    found = {}
+    active, plan = snapshot.plan.active, snapshot.plan
+    whole_queries = [name for name in snapshot.queries if name in plan.placement]
+    placement = {name: active[index % len(active)] for index, name in enumerate(whole_queries)}
+    before = _workers_by_stream(snapshot, plan.placement)
+    after = _workers_by_stream(snapshot, placement)
+    keyed_queries = [query for name, query in snapshot.queries.items() if name in plan.tables]
+    keyed = {stream for query in keyed_queries for stream in query.streams}
+    shipped = {}
     for stream, size in stream_bytes(snapshot).items():
         whole = after.get(stream, set())
-        found[stream] = size * len(whole)
+        shipped[stream] = size * len(whole)
         if stream in keyed:
-            shares = snapshot.shipped_bytes[stream]
-            unknown = before.get(stream, set())
-            found[stream] += sum(
-                size / len(active) if worker in unknown else float(shares[worker])
+            measured, unknown = snapshot.shipped_bytes[stream], before.get(stream, set())
+            shipped[stream] += sum(
+                size / len(active) if worker in unknown else float(measured[worker])
                 for worker in active
                 if worker not in whole
             )
-    return found
+    return shipped
 
 
 def _workers_by_stream(snapshot: Snapshot, placement: Mapping[str, int]) -> dict[str, set[int]]:
-    """Return the workers that have a whole query over each stream."""
-    found: dict[str, set[int]] = {}
+    """Return the workers with a whole query over each stream."""
+    workers: dict[str, set[int]] = {}
     for name, query in snapshot.queries.items():
         if name in placement:
             for stream in query.streams:
-                found.setdefault(stream, set()).add(placement[name])
-    return found
+                workers.setdefault(stream, set()).add(placement[name])
+    return workers

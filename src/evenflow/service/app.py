@@ -1,6 +1,6 @@
-"""The HTTP API and the page as one ASGI application."""
+"""The ASGI application: endpoints of the API, the page, errors as JSON."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import as_file, files
 from typing import Any
@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from evenflow.errors import InputError
-from evenflow.service import actions, routes
+from evenflow.service import routes
 from evenflow.service.events import EventHub, EventsEndpoint
 from evenflow.service.guard import AccessPolicy, Guard
 from evenflow.service.openapi import Endpoint, openapi_document
@@ -24,6 +24,7 @@ from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.watcher import Watcher
 
 _JSON_TYPE = "application/json"
+_ANY = TypeAdapter(Any)
 
 
 def application(
@@ -36,14 +37,14 @@ def application(
     started: Callable[[], None] | None = None,
 ) -> Starlette:
     """Return the application; `started` is called on its event loop before the first request."""
-    endpoints = [*routes.read_endpoints(watcher, hub), *actions.write_endpoints(run)]
-    described = openapi_document(endpoints)
+    endpoints = [*routes.read_endpoints(watcher, hub), *routes.write_endpoints(run)]
+    document = openapi_document(endpoints)
 
     async def openapi(_: Request) -> Response:
-        return JSONResponse(described)
+        return JSONResponse(document)
 
-    async def nothing(request: Request) -> Response:
-        raise HTTPException(404, f"there is nothing at {request.url.path}; see /openapi.json")
+    async def not_found(request: Request) -> Response:
+        raise HTTPException(404, f"nothing at {request.url.path}; /openapi.json lists all paths")
 
     async def metrics(_: Request) -> Response:
         return Response(watcher.metrics.exposition(), media_type="text/plain; version=0.0.4")
@@ -58,7 +59,7 @@ def application(
     mounted: list[Route | Mount] = [_route(endpoint) for endpoint in endpoints]
     mounted += [
         Route("/api/events", EventsEndpoint(hub), methods=["GET"]),
-        Route("/api/{rest:path}", nothing, methods=["GET", "POST", "DELETE"]),
+        Route("/api/{rest:path}", not_found, methods=["GET", "POST", "DELETE"]),
         Route("/openapi.json", openapi),
         Route("/metrics", metrics),
     ]
@@ -67,17 +68,12 @@ def application(
     return Starlette(
         routes=mounted,
         middleware=[Middleware(Guard, access=access)],
-        exception_handlers={
-            InputError: _on_input_error,
-            ValidationError: _on_validation_error,
-            HTTPException: _on_http_error,
-        },
+        exception_handlers=dict.fromkeys((InputError, ValidationError, HTTPException), _on_error),
         lifespan=lifespan,
     )
 
 
 def _static_files() -> StaticFiles:
-    """Serve the files of the package alone."""
     with as_file(files("evenflow.service") / "page") as folder:
         return StaticFiles(directory=folder, html=True)
 
@@ -85,11 +81,11 @@ def _static_files() -> StaticFiles:
 def _route(endpoint: Endpoint) -> Route:
     async def handle(request: Request) -> Response:
         if endpoint.body is None:
-            answer = await run_in_threadpool(endpoint.handle, request)
+            result = await run_in_threadpool(endpoint.handle, request)
         else:
             body = await _parse_body(request, endpoint.body)
-            answer = await run_in_threadpool(endpoint.handle, request, body)
-        return Response(_to_json(answer), media_type=_JSON_TYPE)
+            result = await run_in_threadpool(endpoint.handle, request, body)
+        return Response(_ANY.dump_json(result), media_type=_JSON_TYPE)
 
     return Route(endpoint.path, handle, methods=[endpoint.method])
 
@@ -97,28 +93,19 @@ def _route(endpoint: Endpoint) -> Route:
 async def _parse_body(request: Request, model: type[BaseModel]) -> BaseModel:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _JSON_TYPE:
-        raise HTTPException(415, f"send {_JSON_TYPE}, got {kind or 'no content type'!r}")
+        given = repr(kind) if kind else "none"
+        raise HTTPException(415, f"the content type must be {_JSON_TYPE}, got {given}")
     return model.model_validate_json(await request.body())
 
 
-def _to_json(answer: BaseModel | Sequence[BaseModel]) -> bytes:
-    return TypeAdapter(Any).dump_json(answer)
-
-
-async def _on_input_error(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
-
-
-async def _on_validation_error(_: Request, error: Exception) -> Response:
-    """Name every field that is wrong, on one line."""
-    assert isinstance(error, ValidationError)  # noqa: S101 - registered for it alone
-    said = [
-        f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}, got {str(one['input'])[:60]!r}"
-        for one in error.errors(include_url=False, include_context=False)[:10]
-    ]
-    return JSONResponse({"error": "; ".join(said)}, 400)
-
-
-async def _on_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it alone
-    return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
+async def _on_error(_: Request, error: Exception) -> Response:
+    status, message, headers = 400, str(error), None
+    if isinstance(error, HTTPException):
+        status, message, headers = error.status_code, str(error.detail), error.headers
+    elif isinstance(error, ValidationError):
+        message = "; ".join(
+            f"{'.'.join(map(str, item['loc'])) or 'body'}: {item['msg']}, "
+            f"got {str(item['input'])[:60]!r}"
+            for item in error.errors(include_url=False, include_context=False)[:10]
+        )
+    return JSONResponse({"error": message}, status, headers)

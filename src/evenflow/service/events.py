@@ -1,15 +1,15 @@
-"""Server-sent events: the state on connecting, then what each batch changes.
+"""Server-sent events: the whole state on connect, then one delta per batch.
 
-Each client has a short queue. One that does not keep up is dropped; its browser comes back by
-itself and says what it saw last, and gets what it missed or the whole state again.
+Each client has a short queue; a client that falls behind is dropped. Its browser reconnects with
+the id of the last event it saw, and gets the missed events or the whole state.
 """
 
 import asyncio
-import json
 import uuid
 from collections import deque
 from dataclasses import dataclass, field
 
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from evenflow.service.watcher import PublishedState
@@ -20,41 +20,41 @@ _HEARTBEAT_SECONDS, _SEND_TIMEOUT_SECONDS = 15.0, 10.0
 
 @dataclass(eq=False, slots=True)
 class EventClient:
-    """One open connection."""
+    """One open connection; lives on the event loop of the server until it is closed."""
 
     queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_MAX_QUEUED))
     disconnect: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class EventHub:
-    """All clients; lives on the server's event loop, which alone may touch it."""
+    """All open connections. Lives as long as the server; used only on its event loop."""
 
     def __init__(self, limit: int) -> None:
         self.max_clients = limit
         self.current: PublishedState | None = None
         self.clients: set[EventClient] = set()
         self.dropped_clients = 0
-        # Ids of an earlier life of the service must not be taken for ours.
+        # Event ids of an earlier server process must not match ours.
         self._instance_id, self._last_event_number = uuid.uuid4().hex[:8], 0
         self._recent_events: deque[tuple[int, bytes]] = deque(maxlen=_REPLAY_EVENTS)
         self._state_event: bytes | None = None
 
-    def publish(self, found: PublishedState) -> None:
-        """Give what changed to every client, serialised once."""
+    def publish(self, published: PublishedState) -> None:
+        """Queue the delta for every client, serialised once."""
         self._last_event_number += 1
-        self.current, self._state_event = found, None
-        event = self._format_event("batch", found.delta.model_dump_json(exclude_unset=True))
+        self.current, self._state_event = published, None
+        event = self._format_event("batch", published.delta.model_dump_json(exclude_unset=True))
         self._recent_events.append((self._last_event_number, event))
         for client in list(self.clients):
             self._enqueue(client, event)
 
     def close(self) -> None:
-        """Let all clients go."""
+        """Disconnect all clients."""
         for client in list(self.clients):
             self._drop(client)
 
     def join(self, last_id: str) -> EventClient | None:
-        """Add a client, unless there are too many; what it gets first is in its queue."""
+        """Add a client with its first events queued; None if there are too many."""
         if len(self.clients) >= self.max_clients:
             return None
         client = EventClient()
@@ -64,12 +64,12 @@ class EventHub:
         return client
 
     def leave(self, client: EventClient) -> None:
-        """Forget a client."""
+        """Remove a client."""
         self.clients.discard(client)
 
     def _initial_events(self, last_id: str) -> list[bytes]:
-        life, _, number = last_id.partition("-")
-        if life == self._instance_id and number.isdecimal():
+        instance, _, number = last_id.partition("-")
+        if instance == self._instance_id and number.isdecimal():
             missed = [event for n, event in self._recent_events if n > int(number)]
             if int(number) + len(missed) == self._last_event_number and len(missed) < _MAX_QUEUED:
                 return missed
@@ -91,7 +91,8 @@ class EventHub:
         self.leave(client)
 
     def _format_event(self, kind: str, data: str) -> bytes:
-        return f"id: {self._instance_id}-{self._last_event_number}\nevent: {kind}\ndata: {data}\n\n".encode()
+        number = f"{self._instance_id}-{self._last_event_number}"
+        return f"id: {number}\nevent: {kind}\ndata: {data}\n\n".encode()
 
 
 class EventsEndpoint:
@@ -101,24 +102,26 @@ class EventsEndpoint:
         self.hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client until it goes, falls behind, or the service ends."""
+        """Serve one client until it disconnects, falls behind, or the server stops."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         client = self.hub.join(headers.get(b"last-event-id", ""))
         if client is None:
-            await _reject(send, f"{self.hub.max_clients} clients are connected already; close one")
+            message = f"{self.hub.max_clients} clients are connected, the maximum; close one"
+            response = JSONResponse({"error": message}, 503, headers={"retry-after": "10"})
+            await response(scope, receive, send)
             return
-        parts = [
+        tasks = [
             asyncio.ensure_future(_send_events(client, send)),
             asyncio.ensure_future(_disconnected(receive)),
             asyncio.ensure_future(client.disconnect.wait()),
         ]
         try:
-            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.hub.leave(client)
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _send_events(client: EventClient, send: Send) -> None:
@@ -147,10 +150,3 @@ async def _send_events(client: EventClient, send: Send) -> None:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _reject(send: Send, why: str) -> None:
-    body = json.dumps({"error": why}).encode()
-    headers = [(b"content-type", b"application/json"), (b"retry-after", b"10")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

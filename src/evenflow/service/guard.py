@@ -1,10 +1,10 @@
-"""Who may ask what: checked before any handler runs.
+"""Access checks of the API, done before any handler runs.
 
-- Host: a page of another site that has its name lead here (DNS rebinding) is refused.
-- Token, where one is set: `Authorization: Bearer`, or the cookie that `/?token=` sets.
-- What changes something: only from our own page or a program. A foreign page can neither set the
-  header nor send JSON without asking first, and we allow nobody who asks.
-- Size of a body, number of requests.
+- Host header: rejects DNS rebinding, where another site's name resolves to this server.
+- Token, if one is set: `Authorization: Bearer`, or the cookie that `/?token=` sets.
+- Writes: only from our own page or from a program. A page of another site cannot set the header
+  `X-Evenflow` without a CORS preflight, and no preflight is answered.
+- Size of a request body, rate of requests.
 """
 
 import hmac
@@ -38,7 +38,7 @@ _SECURITY_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Who may come in; `hosts` None admits every name, for which a token must then stand."""
+    """Accepted token and host names; `hosts` None accepts every name and needs a token."""
 
     token: str | None = None
     hosts: frozenset[str] | None = frozenset(LOOPBACK)
@@ -46,7 +46,7 @@ class AccessPolicy:
 
 @dataclass(slots=True)
 class RateLimiter:
-    """Requests allowed: `rate_per_second` a second, `burst` at once."""
+    """Token bucket: `rate_per_second` requests a second, up to `burst` at once."""
 
     rate_per_second: float
     burst: float
@@ -58,7 +58,7 @@ class RateLimiter:
         self._available, self._updated_at = self.burst, self.clock()
 
     def try_acquire(self) -> bool:
-        """Take one, or tell that none is left."""
+        """Count one request; False if the limit is reached."""
         now = self.clock()
         self._available = min(
             self.burst, self._available + (now - self._updated_at) * self.rate_per_second
@@ -75,120 +75,117 @@ class _TooLargeError(Exception):
 
 
 class Guard:
-    """ASGI middleware around the whole application."""
+    """ASGI middleware around the application; runs on the event loop of the server."""
 
     def __init__(self, app: ASGIApp, access: AccessPolicy) -> None:
         self.app, self.access = app, access
         self._read_limiter, self._write_limiter = RateLimiter(100, 300), RateLimiter(10, 30)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer it here."""
+        """Pass a request on, or reject it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = self._reject(scope, headers)
-        sending = _add_security_headers(send)
-        if refused is not None:
-            await refused(scope, receive, sending)
+        rejection = self._reject(scope, headers)
+        send = _add_security_headers(send)
+        if rejection is not None:
+            await rejection(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def watched(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await sending(message)
+        async def send_tracked(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
 
         try:
-            await self.app(scope, _limit_body(receive), watched)
+            await self.app(scope, _limit_body(receive), send_tracked)
         except _TooLargeError:
-            if begun:
+            if started:
                 raise
-            await _error_response(413, f"a body may have {MAX_BODY_BYTES} bytes; send it in parts")(
-                scope, receive, sending
-            )
+            await _too_large()(scope, receive, send)
 
     def _reject(self, scope: Scope, headers: Headers) -> Response | None:
         host, method = headers.get("host", ""), scope["method"]
         if self.access.hosts is not None and _host_name(host) not in self.access.hosts:
-            return _error_response(
-                400, f"the host {host!r} is not served here; use {_allowed_hosts(self.access)}"
-            )
+            hosts = ", ".join(sorted(self.access.hosts))
+            return _error_response(400, f"unknown host {host!r}; use one of {hosts}")
         if scope["path"] not in _PUBLIC_PATHS and not self._is_authenticated(headers):
             return self._log_in(scope)
-        bucket = self._read_limiter if method in _SAFE_METHODS else self._write_limiter
-        if not bucket.try_acquire():
-            refused = _error_response(429, "too many requests; try again in a second")
-            refused.headers["retry-after"] = "1"
-            return refused
+        limiter = self._read_limiter if method in _SAFE_METHODS else self._write_limiter
+        if not limiter.try_acquire():
+            message = "too many requests; try again in a second"
+            return _error_response(429, message, {"retry-after": "1"})
         if int(headers.get("content-length") or 0) > MAX_BODY_BYTES:
-            return _error_response(413, f"a body may have {MAX_BODY_BYTES} bytes; send it in parts")
+            return _too_large()
         return None if method in _SAFE_METHODS else _reject_cross_site(headers)
 
     def _is_authenticated(self, headers: Headers) -> bool:
         if self.access.token is None:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            given = _cookie_token(headers.get("cookie", ""))
-        return self._token_matches(given.strip())
+            token = _cookie_token(headers.get("cookie", ""))
+        return self._token_matches(token.strip())
 
-    def _token_matches(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), (self.access.token or "").encode())
+    def _token_matches(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), (self.access.token or "").encode())
 
     def _log_in(self, scope: Scope) -> Response:
-        """Turn the token of the first address into a cookie, so that it leaves the address bar."""
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and scope["method"] == "GET" and self._token_matches(given):
-            entered = RedirectResponse("/", 303)
-            entered.set_cookie(TOKEN_COOKIE, given, httponly=True, samesite="strict", path="/")
-            return entered
-        refused = _error_response(
-            401, "a token is needed: Authorization: Bearer, or open /?token=..."
-        )
-        refused.headers["www-authenticate"] = "Bearer"
-        return refused
+        """Turn the token of `/?token=` into a cookie, which removes it from the address bar."""
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["path"] == "/" and scope["method"] == "GET" and self._token_matches(token):
+            response = RedirectResponse("/", 303)
+            response.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict", path="/")
+            return response
+        message = "a token is required: send Authorization: Bearer TOKEN, or open /?token=TOKEN"
+        return _error_response(401, message, {"www-authenticate": "Bearer"})
 
 
 def _reject_cross_site(headers: Headers) -> Response | None:
-    """Refuse a change that another site's page could have sent."""
+    """Reject a write that a page of another site could have sent."""
     if headers.get(WRITE_HEADER) is None:
-        return _error_response(403, f"a change needs the header {WRITE_HEADER}: 1")
-    origin = headers.get("origin")
+        return _error_response(403, f"writes need the header {WRITE_HEADER}: 1")
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        return _error_response(403, f"a change may come from our own page only, got {origin!r}")
-    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        return _error_response(403, "a change may come from our own page only")
+        return _error_response(403, f"writes must come from this server's page, got {origin!r}")
+    if site not in ("same-origin", "none"):
+        return _error_response(403, f"writes must come from this server's page, got {site!r}")
     return None
 
 
 def _add_security_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+    async def send_secured(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in _SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
         await send(message)
 
-    return sending
+    return send_secured
 
 
 def _limit_body(receive: Receive) -> Receive:
-    seen = 0
+    received = 0
 
-    async def receiving() -> Message:
-        nonlocal seen
+    async def receive_limited() -> Message:
+        nonlocal received
         message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > MAX_BODY_BYTES:
+        received += len(message.get("body", b""))
+        if received > MAX_BODY_BYTES:
             raise _TooLargeError
         return message
 
-    return receiving
+    return receive_limited
 
 
-def _error_response(status: int, text: str) -> Response:
-    return JSONResponse({"error": text}, status)
+def _error_response(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": text}, status, headers)
+
+
+def _too_large() -> Response:
+    return _error_response(413, f"the body exceeds {MAX_BODY_BYTES} bytes; send it in parts")
 
 
 def _host_name(host: str) -> str:
@@ -202,13 +199,9 @@ def _host_name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _allowed_hosts(access: AccessPolicy) -> str:
-    return ", ".join(sorted(access.hosts or ()))
-
-
 def _cookie_token(header: str) -> str:
     try:
-        found = SimpleCookie(header).get(TOKEN_COOKIE)
+        cookie = SimpleCookie(header).get(TOKEN_COOKIE)
     except CookieError:
         return ""
-    return "" if found is None else found.value
+    return "" if cookie is None else cookie.value

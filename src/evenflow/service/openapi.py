@@ -1,4 +1,4 @@
-"""The OpenAPI description, made from the routes and their models."""
+"""The OpenAPI document, generated from the endpoints and their schemas."""
 
 import re
 from collections.abc import Iterable
@@ -8,25 +8,23 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
-from starlette.requests import Request
 
 from evenflow.service import schemas
 
-
-@dataclass(frozen=True, slots=True)
-class QueryParameter:
-    """A parameter of the query string."""
-
-    name: str
-    json_type: str
-    help: str
+# Parameters of query strings: type and description.
+_QUERY_PARAMETERS = {
+    "limit": ("integer", "maximum number of items"),
+    "all": ("boolean", "include decisions that changed nothing"),
+    "query": ("string", "only keys of this query"),
+    "count": ("integer", "maximum number of keys"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One thing that can be asked: `handle` takes the request, and the checked body if any.
+    """One method and path; `handle` takes the request and, if there is one, the parsed body.
 
-    `response` is the model of the answer, or of the members of the list it is.
+    `response` is the schema of the response, or of its items if `is_list`.
     """
 
     method: str
@@ -36,7 +34,7 @@ class Endpoint:
     response: type[BaseModel]
     is_list: bool = False
     body: type[BaseModel] | None = None
-    parameters: tuple[QueryParameter, ...] = ()
+    parameters: tuple[str, ...] = ()
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -64,62 +62,41 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    answer: dict[str, Any] = _schema_ref(endpoint.response)
+    response: dict[str, Any] = _schema_ref(endpoint.response)
     if endpoint.is_list:
-        answer = {"type": "array", "items": answer}
-    described: dict[str, Any] = {
+        response = {"type": "array", "items": response}
+    parameters = [
+        _parameter(name, "path", {"type": "string"}, required=True)
+        for name in re.findall(r"{(\w+)}", endpoint.path)
+    ]
+    for name in endpoint.parameters:
+        json_type, description = _QUERY_PARAMETERS[name]
+        parameters.append(_parameter(name, "query", {"type": json_type}, description=description))
+    if endpoint.method != "GET":
+        header = {"type": "string", "const": "1"}
+        parameters.append(_parameter("X-Evenflow", "header", header, required=True))
+    words = re.findall(r"\w+", endpoint.path.removeprefix("/api"))
+    operation: dict[str, Any] = {
         "summary": endpoint.summary,
-        "operationId": _operation_id(endpoint),
-        "parameters": [
-            *(
-                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-                for name in re.findall(r"{(\w+)}", endpoint.path)
-            ),
-            *(
-                {
-                    "name": parameter.name,
-                    "in": "query",
-                    "description": parameter.help,
-                    "schema": {"type": parameter.json_type},
-                }
-                for parameter in endpoint.parameters
-            ),
-        ],
+        "operationId": "_".join((endpoint.method.lower(), *words)),
+        "parameters": parameters,
         "responses": {
-            "200": {"description": "OK", "content": {"application/json": {"schema": answer}}},
-            "default": {
-                "description": "Refused",
-                "content": {"application/json": {"schema": _schema_ref(schemas.ErrorBody)}},
-            },
+            "200": {"description": "OK", **_json_content(response)},
+            "default": {"description": "Rejected", **_json_content(_schema_ref(schemas.ErrorBody))},
         },
     }
-    if endpoint.method != "GET":
-        described["parameters"].append(
-            {
-                "name": "X-Evenflow",
-                "in": "header",
-                "required": True,
-                "schema": {"type": "string", "const": "1"},
-            }
-        )
     if endpoint.body is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _schema_ref(endpoint.body)}},
-        }
-    return described
+        operation["requestBody"] = {"required": True, **_json_content(_schema_ref(endpoint.body))}
+    return operation
 
 
-def _operation_id(endpoint: Endpoint) -> str:
-    words = re.findall(r"\w+", endpoint.path.removeprefix("/api"))
-    return "_".join((endpoint.method.lower(), *words))
+def _parameter(name: str, place: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": place, **more, "schema": schema}
+
+
+def _json_content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
 
 
 def _schema_ref(model: type[BaseModel]) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
-
-
-def int_parameter(request: Request, name: str, default: int, most: int) -> int:
-    """Read a whole number of the query string, at most `most`."""
-    text = request.query_params.get(name, str(default))
-    return min(int(text), most) if text.isdecimal() and len(text) < 10 else default

@@ -1,28 +1,29 @@
-"""The view-model: from what a run shows to what the service answers. Pure functions of values."""
+"""Convert the observed state of a run to API responses. Pure functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from evenflow import model
 from evenflow.model.arrays import Floats
-from evenflow.model.plan import Plan
+from evenflow.model.decision import Decision, Outcome
+from evenflow.model.plan import Move, Plan
 from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
 from evenflow.model.traffic import round_robin_stream_bytes, total_shipped_bytes
 from evenflow.service import run_protocol, schemas
 
-# What the page gets; the API lists everything.
-SHOWN_QUERIES = 200
-SHOWN_KEYS = 20
-SHOWN_WORKERS = 64
+# Limits of the page; the list endpoints of the API have their own.
+SHOWN_QUERIES, SHOWN_KEYS, SHOWN_WORKERS, SHOWN_MOVES = 200, 20, 64, 200
 CORRELATION_BATCHES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
-    """What a run showed after a batch, read once; no snapshots before the first one."""
+    """The public state of a run, read once after a batch; no snapshots before the first batch."""
 
     plan: Plan
     queries: Mapping[str, run_protocol.QueryProtocol]
@@ -34,31 +35,28 @@ class ObservedRun:
 
     @property
     def last_snapshot(self) -> Snapshot | None:
-        """The last one."""
+        """The snapshot of the last batch, None before the first."""
         return self.snapshots[-1] if self.snapshots else None
 
     def worker_loads(self) -> Floats:
-        """Return every worker's load as the share of a core."""
+        """Return the load of every worker as a share of a core."""
         if self.last_snapshot is None:
             return np.zeros(self.plan.workers)
         return per_second(self.last_snapshot.worker_loads(), self.last_snapshot)
 
     def query_load(self, name: str) -> QueryLoad | None:
-        """Return what was measured of a query in the last batch."""
+        """Return the load of a query in the last batch, if it was measured."""
         return None if self.last_snapshot is None else self.last_snapshot.queries.get(name)
 
 
 def per_second(values: Floats, snapshot: Snapshot) -> Floats:
-    """Return amounts of a batch as amounts a second."""
-    return (
-        values / snapshot.interval_seconds
-        if snapshot.interval_seconds > 0
-        else np.zeros_like(values)
-    )
+    """Convert amounts per batch to amounts per second."""
+    seconds = snapshot.interval_seconds
+    return values / seconds if seconds > 0 else np.zeros_like(values)
 
 
 def batch_point(snapshot: Snapshot) -> schemas.BatchPoint:
-    """Return a batch as one point of the course of time."""
+    """Return a batch as one point of the time charts."""
     loads, active = snapshot.worker_loads(), snapshot.plan.active
     rows = np.array([query.rows_in.sum() for query in snapshot.queries.values()], float)
     return schemas.BatchPoint(
@@ -74,17 +72,18 @@ def batch_point(snapshot: Snapshot) -> schemas.BatchPoint:
 
 
 def worker_infos(seen: ObservedRun) -> list[schemas.WorkerInfo]:
-    """Return every worker as it was in the last batch."""
+    """Return every worker with its figures of the last batch."""
     shares, count = seen.worker_loads(), seen.plan.workers
     active = shares[list(seen.plan.active)]
     mean = float(active.mean()) if len(active) else 0.0
     state, shipped, seconds = np.zeros(count), np.zeros(count), np.zeros(count)
-    asked: frozenset[int] = frozenset()
-    if seen.last_snapshot is not None:
-        asked = seen.last_snapshot.workers_to_drain
-        state = sum((query.state_bytes for query in seen.last_snapshot.queries.values()), state)
-        shipped = sum(seen.last_snapshot.shipped_bytes.values(), shipped)
-        seconds = _zeros_unless_sized(seen.last_snapshot.worker_cpu_seconds, count)
+    draining: frozenset[int] = frozenset()
+    if (last := seen.last_snapshot) is not None:
+        draining = last.workers_to_drain
+        state = sum((query.state_bytes for query in last.queries.values()), state)
+        shipped = sum(last.shipped_bytes.values(), shipped)
+        if len(last.worker_cpu_seconds) == count:
+            seconds = last.worker_cpu_seconds
     hosted = np.bincount(np.array(list(seen.plan.placement.values()), int), minlength=count)
     return [
         schemas.WorkerInfo(
@@ -92,7 +91,7 @@ def worker_infos(seen: ObservedRun) -> list[schemas.WorkerInfo]:
             status="drained"
             if worker in seen.plan.drained
             else "draining"
-            if worker in asked
+            if worker in draining
             else "active",
             load=round(float(shares[worker]), 5),
             of_mean=round(float(shares[worker]) / mean, 4) if mean > 0 else 0.0,
@@ -106,22 +105,18 @@ def worker_infos(seen: ObservedRun) -> list[schemas.WorkerInfo]:
 
 
 def query_infos(seen: ObservedRun, limit: int | None = None) -> list[schemas.QueryInfo]:
-    """Return the queries, the heaviest first; with a limit only those."""
-    total = {name: _total_load(seen, name) for name in seen.queries}
-    ranked = sorted(seen.queries, key=lambda name: (-total[name], name))
-    return [_query_info(seen, name) for name in ranked[:limit]]
+    """Return the queries, heaviest first, at most `limit`."""
+    loads = {name: seen.query_load(name) for name in seen.queries}
+    totals = {name: 0.0 if load is None else float(load.load.sum()) for name, load in loads.items()}
+    ranked = sorted(seen.queries, key=lambda name: (-totals[name], name))
+    return [_query_info(seen, name, loads[name]) for name in ranked[:limit]]
 
 
-def _total_load(seen: ObservedRun, name: str) -> float:
-    found = seen.query_load(name)
-    return float(found.load.sum()) if found is not None else 0.0
-
-
-def _query_info(seen: ObservedRun, name: str) -> schemas.QueryInfo:
-    hosted, found, plan = seen.queries[name], seen.query_load(name), seen.plan
+def _query_info(seen: ObservedRun, name: str, measured: QueryLoad | None) -> schemas.QueryInfo:
+    hosted, plan = seen.queries[name], seen.plan
     shares = np.zeros(plan.workers)
-    if found is not None and seen.last_snapshot is not None:
-        shares = per_second(found.load, seen.last_snapshot)
+    if measured is not None and seen.last_snapshot is not None:
+        shares = per_second(measured.load, seen.last_snapshot)
     table = plan.tables.get(name)
     return schemas.QueryInfo(
         name=name,
@@ -138,9 +133,9 @@ def _query_info(seen: ObservedRun, name: str) -> schemas.QueryInfo:
         worker=plan.placement.get(name),
         load=round(float(shares.sum()), 5),
         loads=_rounded(shares),
-        rows_in=int(found.rows_in.sum()) if found is not None else 0,
-        rows_out=int(found.rows_out.sum()) if found is not None else 0,
-        state_bytes=float(found.state_bytes.sum()) if found is not None else 0.0,
+        rows_in=0 if measured is None else int(measured.rows_in.sum()),
+        rows_out=0 if measured is None else int(measured.rows_out.sum()),
+        state_bytes=0.0 if measured is None else float(measured.state_bytes.sum()),
         table_entries=0 if table is None else len(table),
         late=seen.late.get(name, 0),
         quarantined=seen.quarantined.get(name),
@@ -148,7 +143,7 @@ def _query_info(seen: ObservedRun, name: str) -> schemas.QueryInfo:
 
 
 def _key_columns(hosted: run_protocol.QueryProtocol, *, keyed: bool) -> list[str] | None:
-    """Return the key's columns; with their stream where streams are split by different ones."""
+    """Return the key columns, as `stream.column` if streams use different columns."""
     key = hosted.inferred if keyed and hosted.key is None else hosted.key
     if not isinstance(key, Mapping):
         return None if key is None else list(key)
@@ -158,16 +153,14 @@ def _key_columns(hosted: run_protocol.QueryProtocol, *, keyed: bool) -> list[str
 
 
 def stream_infos(seen: ObservedRun) -> list[schemas.StreamInfo]:
-    """Return the streams, the most shipped first."""
-    nothing, found = np.zeros(seen.plan.workers), []
-    turn = {} if seen.last_snapshot is None else round_robin_stream_bytes(seen.last_snapshot)
+    """Return the streams, most shipped bytes first."""
+    last = seen.last_snapshot
+    shipped_bytes = {} if last is None else last.shipped_bytes
+    round_robin = {} if last is None else round_robin_stream_bytes(last)
+    infos = []
     for name, stream in seen.streams.items():
-        shipped = (
-            nothing
-            if seen.last_snapshot is None
-            else seen.last_snapshot.shipped_bytes.get(name, nothing)
-        )
-        found.append(
+        shipped = shipped_bytes.get(name, np.zeros(seen.plan.workers))
+        infos.append(
             schemas.StreamInfo(
                 name=name,
                 derived=stream.derived,
@@ -177,48 +170,47 @@ def stream_infos(seen: ObservedRun) -> list[schemas.StreamInfo]:
                 readers=sorted(q for q, query in seen.queries.items() if name in query.streams),
                 workers=np.flatnonzero(shipped).tolist(),
                 shipped_bytes=float(shipped.sum()),
-                round_robin_bytes=turn.get(name, 0.0),
+                round_robin_bytes=round_robin.get(name, 0.0),
             )
         )
-    return sorted(found, key=lambda view: (-view.shipped_bytes, view.name))
+    return sorted(infos, key=lambda info: (-info.shipped_bytes, info.name))
 
 
 def hot_key_infos(
     seen: ObservedRun, query: str | None = None, count: int = SHOWN_KEYS
 ) -> list[schemas.HotKeyInfo]:
-    """Return the heaviest keys of one keyed query or of all."""
-    found = [
+    """Return the heaviest keys of one keyed query, or of all."""
+    infos = [
         schemas.HotKeyInfo(query=name, key=key.name, share=key.share, owner=key.owner)
         for name in seen.plan.tables
         if query in (None, name)
         for key in model.hot_keys(seen.snapshots, name, count)
     ]
-    return sorted(found, key=lambda key: (-key.share, key.query, key.key))[:count]
+    return sorted(infos, key=lambda key: (-key.share, key.query, key.key))[:count]
 
 
 def correlation_matrix(
     points: Sequence[schemas.BatchPoint], active: Sequence[int]
 ) -> schemas.CorrelationMatrix:
-    """Return the correlation of the workers' loads over the last batches."""
+    """Return the correlation of worker loads over the last batches."""
     shown = list(active)[:SHOWN_WORKERS]
-    taken = list(points)[-CORRELATION_BATCHES:]
-    if len(taken) < 3 or not shown:
-        return schemas.CorrelationMatrix(workers=shown, batches=len(taken), values=[])
-    series = np.array([each.loads for each in taken])[:, shown]
+    window = list(points)[-CORRELATION_BATCHES:]
+    if len(window) < 3 or not shown:
+        return schemas.CorrelationMatrix(workers=shown, batches=len(window), values=[])
+    series = np.array([point.loads for point in window])[:, shown]
     varies = np.ptp(series, axis=0) > 0
     centred = series - series.mean(axis=0)
     norms = np.where(varies, np.sqrt((centred**2).sum(axis=0)), 1.0)
     values = np.clip((centred.T @ centred) / np.outer(norms, norms), -1.0, 1.0)
-    both = np.outer(varies, varies)
     rows = [
-        [round(float(v), 3) if ok else None for v, ok in zip(row, known, strict=True)]
-        for row, known in zip(values, both, strict=True)
+        [round(float(v), 3) if defined else None for v, defined in zip(row, mask, strict=True)]
+        for row, mask in zip(values, np.outer(varies, varies), strict=True)
     ]
-    return schemas.CorrelationMatrix(workers=shown, batches=len(taken), values=rows)
+    return schemas.CorrelationMatrix(workers=shown, batches=len(window), values=rows)
 
 
 def plan_info(value: Plan) -> schemas.PlanInfo:
-    """Return the plan; hashed keys as hexadecimal digits, which JSON's numbers cannot hold."""
+    """Return the plan; key hashes in hexadecimal, as JSON numbers cannot hold 64 bits."""
     return schemas.PlanInfo(
         workers=value.workers,
         drained=sorted(value.drained),
@@ -237,14 +229,60 @@ def plan_info(value: Plan) -> schemas.PlanInfo:
 
 
 def column_labels(schema: Any) -> list[str]:
-    """Return the columns of an Arrow schema as `name type`, without units and time zones."""
+    """Format the columns of an Arrow schema as `name type`, without units and time zones."""
     return [f"{column.name} {str(column.type).partition('[')[0]}" for column in schema]
 
 
 def _rounded(values: Iterable[float]) -> list[float]:
-    """Return what a page can show, in few bytes."""
     return [round(float(value), 5) for value in values]
 
 
-def _zeros_unless_sized(values: Floats, count: int) -> Floats:
-    return values if len(values) == count else np.zeros(count)
+def decision_info(
+    decision: Decision,
+    outcome: Outcome | None,
+    loads: Mapping[int, Sequence[float]],
+    key_names: Mapping[tuple[str, int], str],
+) -> schemas.DecisionInfo:
+    """Return a decision with its outcome, if measured.
+
+    `loads` maps a batch to the loads of all workers, `key_names` (query, hash) to a key's name.
+    """
+    before = loads.get(decision.batch)
+    after = None if outcome is None else loads.get(outcome.batch)
+    return schemas.DecisionInfo(
+        number=decision.batch,
+        at=decision.at,
+        trigger=decision.trigger,
+        reason=decision.reason,
+        message=decision.message,
+        changed=decision.plan is not None,
+        staged=decision.target is not None,
+        before=decision.before,
+        predicted=decision.predicted,
+        measured=None if outcome is None else _outcome_info(outcome),
+        loads_before=None if before is None else list(before),
+        loads_after=None if after is None else list(after),
+        move_count=len(decision.moves),
+        moves=[_move_info(move, key_names) for move in decision.moves[:SHOWN_MOVES]],
+        moved_bytes=decision.moved_bytes,
+        arrived=dict(islice(decision.arrived.items(), SHOWN_MOVES)),
+        verdicts=list(decision.verdicts),
+    )
+
+
+def _outcome_info(outcome: Outcome) -> schemas.OutcomeInfo:
+    return schemas.OutcomeInfo(
+        batch=outcome.batch,
+        judgement=outcome.measured,
+        handed_bytes=outcome.handed_bytes,
+        pause_seconds=outcome.pause_seconds,
+        duration_seconds=outcome.duration_seconds,
+        handed=nlargest(SHOWN_MOVES, outcome.handed, key=lambda transfer: transfer.bytes),
+    )
+
+
+def _move_info(move: Move, key_names: Mapping[tuple[str, int], str]) -> schemas.MoveInfo:
+    key = None
+    if move.key_hash is not None:
+        key = key_names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")
+    return schemas.MoveInfo(query=move.query, before=move.before, after=move.after, key=key)

@@ -1,106 +1,180 @@
-"""GET: what can be seen."""
+"""The endpoints of the API: reads answer from the last published state, writes call the run."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, get_args
 
+import pyarrow as pa
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from evenflow.errors import InputError
 from evenflow.service import present, schemas
 from evenflow.service.events import EventHub
-from evenflow.service.openapi import Endpoint, QueryParameter, int_parameter
+from evenflow.service.openapi import Endpoint
+from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.watcher import PublishedState, Watcher
 
 _MAX_ITEMS = 10_000
+_QUERY, _SUBSCRIPTIONS = "/api/queries/{name}", "/api/templates/{name}/subscriptions"
+_NEXT_BATCH = "from the next batch boundary on"
 
 
 def read_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
-    """Return what can be read, each answered from the last published state."""
+    """Return the GET endpoints."""
 
-    def now() -> PublishedState:
+    def current() -> PublishedState:
         if hub.current is None:
-            raise HTTPException(503, "nothing is known of the run yet; try again in a second")
+            raise HTTPException(503, "the run has no state yet; try again in a second")
         return hub.current
 
     def decision(request: Request) -> schemas.DecisionInfo:
-        text, known = request.path_params["number"], now().state.decisions
-        for made in known:
-            if str(made.number) == text:
-                return made
-        span = f"{known[-1].number} to {known[0].number}" if known else "none yet"
-        raise HTTPException(404, f"there is no decision {text!r}; known are {span}")
+        number, decisions = request.path_params["number"], current().state.decisions
+        for info in decisions:
+            if str(info.number) == number:
+                return info
+        known = f"{decisions[-1].number} to {decisions[0].number}" if decisions else "none yet"
+        raise HTTPException(404, f"no decision {number!r}; the numbers are {known}")
 
     def decisions(request: Request) -> list[schemas.DecisionInfo]:
         everything = request.query_params.get("all") in ("1", "true")
-        found = [one for one in now().state.decisions if one.changed or everything]
-        return found[: int_parameter(request, "limit", 100, _MAX_ITEMS)]
+        listed = [info for info in current().state.decisions if info.changed or everything]
+        return listed[: _int_parameter(request, "limit", 100)]
 
     def hot_keys(request: Request) -> list[schemas.HotKeyInfo]:
-        query, seen = request.query_params.get("query"), now().observed
+        query, seen = request.query_params.get("query"), current().observed
         if query is not None and query not in seen.plan.tables:
             keyed = ", ".join(sorted(seen.plan.tables)) or "none"
-            raise HTTPException(404, f"there is no keyed query {query!r}; there are {keyed}")
-        return present.hot_key_infos(
-            seen, query, int_parameter(request, "count", present.SHOWN_KEYS, _MAX_ITEMS)
-        )
+            raise HTTPException(404, f"no keyed query {query!r}; keyed queries: {keyed}")
+        count = _int_parameter(request, "count", present.SHOWN_KEYS)
+        return present.hot_key_infos(seen, query, count)
 
     def queries(request: Request) -> list[schemas.QueryInfo]:
-        return present.query_infos(
-            now().observed, int_parameter(request, "limit", _MAX_ITEMS, _MAX_ITEMS)
-        )
+        return present.query_infos(current().observed, _int_parameter(request, "limit", _MAX_ITEMS))
 
     def health(_: Request) -> schemas.Health:
-        found = hub.current
         if not watcher.is_alive:
-            raise HTTPException(503, "the run cannot be watched; see the log")
-        ended = found is not None and found.state.summary.status == "ended"
-        batch = None if found is None else found.state.summary.batch
+            raise HTTPException(503, "the run cannot be read; see the log of the driver")
+        summary = None if hub.current is None else hub.current.state.summary
+        ended = summary is not None and summary.status == "ended"
+        batch = None if summary is None else summary.batch
         return schemas.Health(status="ended" if ended else "ok", batch=batch)
 
-    limit = QueryParameter("limit", "integer", "at most so many")
-    yield Endpoint(
-        "GET", "/api/state", "All that the page shows", lambda _: now().state, schemas.RunState
-    )
-    yield Endpoint(
-        "GET",
-        "/api/summary",
-        "The run at a glance",
-        lambda _: now().state.summary,
-        schemas.RunSummary,
-    )
-    yield Endpoint(
-        "GET",
-        "/api/workers",
-        "Workers",
-        lambda _: now().state.workers,
-        schemas.WorkerInfo,
-        is_list=True,
-    )
-    yield Endpoint(
-        "GET", "/api/queries", "Queries, heaviest first", queries, schemas.QueryInfo,
-        is_list=True, parameters=(limit,),
+    def get(path: str, summary: str, handle: Any, response: Any, *names: str) -> Endpoint:
+        """`response` is a model, or `list[model]`; `names` are query parameters."""
+        (model,) = get_args(response) or (response,)
+        is_list = model is not response
+        return Endpoint("GET", path, summary, handle, model, is_list, parameters=names)
+
+    def part(name: str) -> Callable[[Request], Any]:
+        return lambda _: getattr(current().state, name)
+
+    def plan(_: Request) -> schemas.PlanInfo:
+        return present.plan_info(current().observed.plan)
+
+    yield get("/api/state", "All data of the page", lambda _: current().state, schemas.RunState)
+    yield get("/api/summary", "Key figures of the run", part("summary"), schemas.RunSummary)
+    yield get("/api/workers", "Workers", part("workers"), list[schemas.WorkerInfo])
+    yield get("/api/queries", "Queries, heaviest first", queries, list[schemas.QueryInfo], "limit")
+    yield get("/api/streams", "Traffic of streams", part("streams"), list[schemas.StreamInfo])
+    yield get("/api/plan", "The plan of the next batch", plan, schemas.PlanInfo)
+    yield get(
+        "/api/decisions", "Decisions, newest first; plan changes only unless all=1",
+        decisions, list[schemas.DecisionInfo], "limit", "all",
     )  # fmt: skip
-    yield Endpoint(
-        "GET", "/api/streams", "Streams and their traffic", lambda _: now().state.streams,
-        schemas.StreamInfo, is_list=True,
+    yield get("/api/decisions/{number}", "One decision", decision, schemas.DecisionInfo)
+    yield get(
+        "/api/hot-keys", "Heaviest keys of keyed queries",
+        hot_keys, list[schemas.HotKeyInfo], "query", "count",
     )  # fmt: skip
-    yield Endpoint(
-        "GET", "/api/plan", "The plan of the next batch", lambda _: present.plan_info(now().observed.plan),
-        schemas.PlanInfo,
-    )  # fmt: skip
-    yield Endpoint(
-        "GET", "/api/decisions", "Decisions, newest first; plan changes only unless all=1",
-        decisions, schemas.DecisionInfo, is_list=True,
-        parameters=(limit, QueryParameter("all", "boolean", "also borders where nothing changed")),
-    )  # fmt: skip
-    yield Endpoint(
-        "GET", "/api/decisions/{number}", "The decision at the border of a batch",
-        decision, schemas.DecisionInfo,
-    )  # fmt: skip
-    yield Endpoint(
-        "GET", "/api/hot-keys", "Heaviest keys of keyed queries", hot_keys, schemas.HotKeyInfo, is_list=True,
-        parameters=(
-            QueryParameter("query", "string", "of this query only"),
-            QueryParameter("count", "integer", "at most so many"),
-        ),
-    )  # fmt: skip
-    yield Endpoint("GET", "/healthz", "Whether all is well", health, schemas.Health)
+    yield get("/healthz", "Liveness of the run", health, schemas.Health)
+
+
+def _int_parameter(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, str(default))
+    return min(int(text), _MAX_ITEMS) if text.isdecimal() and len(text) < 10 else default
+
+
+def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
+    """Return the POST and DELETE endpoints; a handler calls the run and returns a message."""
+
+    def submit(_: str, body: schemas.SubmitRequest) -> str:
+        host = run.submit_template if body.template else run.submit
+        host(body.name, body.sql, key=body.key, publish=body.publish, worker=body.worker)
+        return f"query {body.name} runs {_NEXT_BATCH}"
+
+    def cancel(name: str, _: None) -> str:
+        run.cancel(name)
+        return f"query {name} ends at the next batch boundary; its results are kept"
+
+    def subscribe(name: str, body: schemas.SubscribeRequest) -> str:
+        run.subscribe(name, _to_arrow(body.rows))
+        return f"{len(body.rows)} subscriptions of {name} start {_NEXT_BATCH}"
+
+    def unsubscribe(name: str, body: schemas.UnsubscribeRequest) -> str:
+        run.unsubscribe(name, body.names)
+        return f"{len(body.names)} subscriptions of {name} end at the next batch boundary"
+
+    def pin(name: str, body: schemas.PinRequest) -> str:
+        run.pin(name, body.worker)
+        worker = "its current worker" if body.worker is None else f"worker {body.worker}"
+        return f"query {name} is pinned to {worker} {_NEXT_BATCH}"
+
+    def unpin(name: str, _: schemas.EmptyRequest) -> str:
+        run.unpin(name)
+        return f"query {name} may move {_NEXT_BATCH}"
+
+    def drain(worker: str, _: schemas.EmptyRequest) -> str:
+        run.drain(_worker_number(worker))
+        return f"worker {worker} gets no work {_NEXT_BATCH}"
+
+    def activate(worker: str, _: schemas.EmptyRequest) -> str:
+        run.activate(_worker_number(worker))
+        return f"worker {worker} gets work {_NEXT_BATCH}"
+
+    def rollback(_: str, __: schemas.EmptyRequest) -> str:
+        run.rollback()
+        return f"the plan before the last change applies {_NEXT_BATCH}"
+
+    def write(
+        method: str, path: str, summary: str, handler: Callable[[str, Any], str], body: Any
+    ) -> Endpoint:
+        def handle(request: Request, parsed: Any = None) -> schemas.Accepted:
+            if not run.is_active:
+                raise HTTPException(409, "the run has ended; start it again to change it")
+            subject = next(iter(request.path_params.values()), "")
+            message = handler(subject, parsed)
+            return schemas.Accepted(asked=handler.__name__, message=message)
+
+        return Endpoint(method, path, summary, handle, schemas.Accepted, body=body)
+
+    post, delete = partial(write, "POST"), partial(write, "DELETE")
+    empty, worker = schemas.EmptyRequest, "/api/workers/{worker}"
+    yield post("/api/queries", "Submit a query or template", submit, schemas.SubmitRequest)
+    yield delete(_QUERY, "Cancel a query", cancel, None)
+    yield post(f"{_QUERY}/pin", "Keep a query on a worker", pin, schemas.PinRequest)
+    yield post(f"{_QUERY}/unpin", "Let a query move", unpin, empty)
+    yield post(_SUBSCRIPTIONS, "Subscribe to a template", subscribe, schemas.SubscribeRequest)
+    yield delete(_SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest)
+    yield post(f"{worker}/drain", "Move all work off a worker", drain, empty)
+    yield post(f"{worker}/activate", "Give a drained worker work again", activate, empty)
+    yield post("/api/rollback", "Return to the plan before the last change", rollback, empty)
+
+
+def _worker_number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6:
+        raise HTTPException(404, f"no worker {text!r}; workers are numbers, starting at 0")
+    return int(text)
+
+
+def _to_arrow(rows: list[dict[str, Any]]) -> pa.Table:
+    for row in rows:
+        if row.keys() != rows[0].keys():
+            raise InputError(
+                f"all rows need the same columns: the first row has {', '.join(rows[0])}, "
+                f"another has {', '.join(row)}"
+            )
+    try:
+        return pa.Table.from_pylist(rows)
+    except pa.ArrowException as error:
+        raise InputError(f"the rows cannot be read as a table: {error}") from None

@@ -1,6 +1,6 @@
-"""What the service needs of a run. `evenflow.Run` offers it; the service knows no more of Spark."""
+"""The interface of `evenflow.Run` that the service uses; keeps Spark out of the service."""
 
-# ruff: noqa: D102 - each member says what `evenflow.Run` says of it
+# ruff: noqa: D102 - members are documented in `evenflow.Run`
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -38,7 +38,7 @@ class QueryProtocol(Protocol):
 
 
 class StreamProtocol(Protocol):
-    """A stream's columns and its event time."""
+    """Columns and event time of a stream."""
 
     @property
     def schema(self) -> Any: ...
@@ -49,14 +49,14 @@ class StreamProtocol(Protocol):
 
 
 class BalancingProtocol(Protocol):
-    """How a run is balanced, as far as it is shown."""
+    """The balancing settings that the service shows."""
 
     @property
     def max_imbalance(self) -> float: ...
 
 
 class RunProtocol(Protocol):
-    """A run: what can be seen of it, and what may be asked of it at a batch border."""
+    """A run: its state, and commands that take effect at the next batch boundary."""
 
     @property
     def is_active(self) -> bool: ...

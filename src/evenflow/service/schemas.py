@@ -1,18 +1,26 @@
-"""What the service answers with: every value on the wire, and the source of its OpenAPI."""
+"""JSON schemas of the HTTP API: responses first, then request bodies. Source of /openapi.json."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from evenflow.model.decision import BalanceMetrics, Verdict
+from evenflow.model.plan import Transfer
+
+# starting: no batch has finished yet; ended: the streaming query has stopped.
+RunStatus = Literal["starting", "running", "ended"]
+NameField = Annotated[str, Field(min_length=1, max_length=128)]
+WorkerField = Annotated[int, Field(ge=0)]
 
 
 class ApiModel(BaseModel):
-    """A frozen value; its fields are the API's."""
+    """Base of all JSON objects of the API: frozen, unknown fields are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class WorkerInfo(ApiModel):
-    """One worker in the last batch; load is the share of a core it was busy with queries."""
+    """One worker in the last batch; `load` is the share of a core that its queries used."""
 
     worker: int
     status: Literal["active", "draining", "drained"]
@@ -25,9 +33,9 @@ class WorkerInfo(ApiModel):
 
 
 class QueryInfo(ApiModel):
-    """One query: as it was submitted, where it runs, and its last batch.
+    """One query: its definition, where it runs, and its last batch.
 
-    `loads` has an entry for each worker, `worker` is that of a whole query.
+    `loads` has one entry per worker. `worker` is None for a keyed query, which runs on all.
     """
 
     name: str
@@ -53,7 +61,7 @@ class QueryInfo(ApiModel):
 
 
 class StreamInfo(ApiModel):
-    """One stream and its traffic in the last batch, measured and as round robin would have it."""
+    """One stream and its traffic in the last batch, measured and estimated for round robin."""
 
     name: str
     derived: bool
@@ -67,7 +75,7 @@ class StreamInfo(ApiModel):
 
 
 class HotKeyInfo(ApiModel):
-    """A heavy key of a keyed query: its share of what the query's rows cost, and who has it."""
+    """A heavy key of a keyed query: its share of the query's row cost, and its worker."""
 
     query: str
     key: str
@@ -76,26 +84,15 @@ class HotKeyInfo(ApiModel):
 
 
 class CorrelationMatrix(ApiModel):
-    """How the loads of workers go together; None where one of them does not vary."""
+    """Pairwise correlation of worker loads; None where a worker's load does not vary."""
 
     workers: list[int]
     batches: int
     values: list[list[float | None]]
 
 
-class JudgementInfo(ApiModel):
-    """The state of balance, measured or predicted; loads in CPU seconds a batch."""
-
-    imbalance: float
-    max_load: float
-    mean_load: float
-    deviation: float
-    correlation: float
-    shipped_bytes: float
-
-
 class MoveInfo(ApiModel):
-    """A whole query, or one key of a keyed one, that changes workers."""
+    """Move of a whole query, or of one key of a keyed query, to another worker."""
 
     query: str
     before: int
@@ -103,40 +100,22 @@ class MoveInfo(ApiModel):
     key: str | None
 
 
-class VerdictInfo(ApiModel):
-    """A limit that no plan can pass."""
-
-    code: str
-    subject: str
-    message: str
-    reachable: float | None
-
-
-class TransferInfo(ApiModel):
-    """State of a query that went from one worker to another."""
-
-    query: str
-    before: int
-    after: int
-    bytes: int
-
-
 class OutcomeInfo(ApiModel):
-    """What a decision brought; `handed` lists the first ways that state took, the largest first."""
+    """Measured effect of a decision; `handed` lists the largest state transfers first."""
 
     batch: int
-    judgement: JudgementInfo
+    judgement: BalanceMetrics
     handed_bytes: float
     pause_seconds: float
     duration_seconds: float | None
-    handed: list[TransferInfo]
+    handed: list[Transfer]
 
 
 class DecisionInfo(ApiModel):
-    """What was decided at the border of a batch, which is its number, and what came of it.
+    """The decision after batch `number`, its prediction and its measured effect.
 
-    `moves` lists the first ones of `move_count`, `arrived` the first queries that were placed, with
-    their workers (-1: all, a keyed one). Loads are CPU seconds of each worker in a batch.
+    `moves` is cut off; `move_count` is the total. `arrived` maps queries placed by this decision to
+    their workers (-1: keyed, runs on all). Loads are CPU seconds of each worker per batch.
     """
 
     number: int
@@ -146,8 +125,8 @@ class DecisionInfo(ApiModel):
     message: str
     changed: bool
     staged: bool
-    before: JudgementInfo
-    predicted: JudgementInfo | None
+    before: BalanceMetrics
+    predicted: BalanceMetrics | None
     measured: OutcomeInfo | None
     loads_before: list[float] | None
     loads_after: list[float] | None
@@ -155,18 +134,18 @@ class DecisionInfo(ApiModel):
     moves: list[MoveInfo]
     moved_bytes: float
     arrived: dict[str, int]
-    verdicts: list[VerdictInfo]
+    verdicts: list[Verdict]
 
 
 class RoutingTableInfo(ApiModel):
-    """The routing table of a keyed query: hashed keys that do not go where the hash sends them."""
+    """Routing table of a keyed query: key hashes routed elsewhere than the hash function says."""
 
     query: str
     entries: dict[str, int]
 
 
 class PlanInfo(ApiModel):
-    """Where everything runs in the next batch."""
+    """Where every query and key runs in the next batch."""
 
     workers: int
     drained: list[int]
@@ -175,9 +154,9 @@ class PlanInfo(ApiModel):
 
 
 class RunSummary(ApiModel):
-    """The run at a glance; `bound` is the imbalance that is still fine."""
+    """Key figures of a run; `bound` is the highest imbalance that needs no plan change."""
 
-    status: Literal["starting", "running", "ended"]
+    status: RunStatus
     batch: int | None
     at: float | None
     batches: int
@@ -201,7 +180,7 @@ class RunSummary(ApiModel):
 
 
 class BatchPoint(ApiModel):
-    """One batch in the course of time; load as shares of a core."""
+    """One batch of the time charts; loads are shares of a core."""
 
     batch: int
     at: float
@@ -214,7 +193,7 @@ class BatchPoint(ApiModel):
 
 
 class RunState(ApiModel):
-    """All that the page shows."""
+    """The complete state of the page."""
 
     summary: RunSummary
     workers: list[WorkerInfo]
@@ -227,7 +206,7 @@ class RunState(ApiModel):
 
 
 class StateDelta(ApiModel):
-    """What one batch changed; what is None is as before."""
+    """Changes of one batch; fields that are None are unchanged."""
 
     summary: RunSummary
     points: list[BatchPoint]
@@ -240,20 +219,53 @@ class StateDelta(ApiModel):
 
 
 class Accepted(ApiModel):
-    """What was asked is taken; it holds from a batch border on."""
+    """A change that was accepted; it takes effect at the next batch boundary."""
 
     asked: str
     message: str
 
 
 class ErrorBody(ApiModel):
-    """Why a request was refused, and what to do."""
+    """Why a request was rejected, and what to do."""
 
     error: str
 
 
 class Health(ApiModel):
-    """Whether the run and its watcher are alive."""
+    """Liveness of the run and its watcher."""
 
     status: Literal["ok", "ended"]
     batch: int | None
+
+
+class SubmitRequest(ApiModel):
+    """A query; with `template`, an SQL text with parameters such as `:symbol`."""
+
+    name: NameField
+    sql: Annotated[str, Field(min_length=1, max_length=20_000)]
+    key: list[NameField] | None = None
+    publish: bool = False
+    worker: WorkerField | None = None
+    template: bool = False
+
+
+class SubscribeRequest(ApiModel):
+    """Rows with the column `subscription` and one column per parameter."""
+
+    rows: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20_000)]
+
+
+class UnsubscribeRequest(ApiModel):
+    """Names of the subscriptions to end."""
+
+    names: Annotated[list[str], Field(min_length=1, max_length=20_000)]
+
+
+class PinRequest(ApiModel):
+    """The worker to pin a query to; None: its current worker."""
+
+    worker: WorkerField | None = None
+
+
+class EmptyRequest(ApiModel):
+    """An empty object."""

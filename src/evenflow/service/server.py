@@ -1,4 +1,4 @@
-"""The server: uvicorn on a thread of the driver's process, beside the stream and not in its way."""
+"""The HTTP server: uvicorn on a thread of the driver process."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ TOKEN_VARIABLE = "EVENFLOW_TOKEN"  # noqa: S105 - the name of a variable
 _WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - refused without a token
 _MAX_EVENT_CLIENTS, _MAX_CONNECTIONS = 32, 128
 _MIN_TOKEN_LENGTH = 16
-# A reader that takes nothing for so long is cut off by the kernel, with what was queued for it.
+# The kernel closes connections whose client reads nothing for this long.
 _TCP_USER_TIMEOUT_MS = 20_000
 
 
 class Server:
-    """A served run; `stop` ends the service, not the run."""
+    """Serves one run from a thread of the driver; `stop` ends the service, not the run."""
 
     def __init__(
         self, run: RunProtocol, host: str, port: int, token: str | None, page: bool
@@ -45,7 +45,7 @@ class Server:
         )
         config = uvicorn.Config(
             app,
-            log_config=None,  # the process has its own
+            log_config=None,  # the application configures logging
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -62,18 +62,18 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """Address of the page."""
         host = "127.0.0.1" if self.host in _WILDCARD_HOSTS else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def start(self) -> "Server":
-        """Serve; return once requests are answered."""
+        """Start serving; return when requests are answered."""
         self._thread.start()
         self._ready.wait()
         return self
 
     def stop(self) -> None:
-        """End the service."""
+        """Stop the service."""
         self._watcher.stop()
         self._server.should_exit = True
         self._thread.join()
@@ -88,9 +88,9 @@ class Server:
     def _start_watcher(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def publish(found: PublishedState) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self.hub.publish, found)
+        def publish(published: PublishedState) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.hub.publish, published)
 
         self._watcher.start(publish, self._ready.set)
 
@@ -103,35 +103,35 @@ def serve(
     *,
     page: bool = True,
 ) -> Server:
-    """Serve a run's API and page from this process; port 0 takes a free one.
+    """Serve the API and page of a run from this process; port 0 picks a free port.
 
-    Another address than the loopback needs a token, given here or as EVENFLOW_TOKEN.
+    A host other than the loopback needs a token, passed here or in EVENFLOW_TOKEN.
     """
     token = token or os.environ.get(TOKEN_VARIABLE) or None
     if token is None and host not in LOOPBACK:
         raise InputError(
-            f"the service is to listen on {host!r}, where others reach it, without a token; "
+            f"host {host!r} is reachable from other machines and cannot be served without a token; "
             f"set {TOKEN_VARIABLE} or use 127.0.0.1"
         )
     if token is not None and len(token) < _MIN_TOKEN_LENGTH:
-        raise InputError(f"a token needs {_MIN_TOKEN_LENGTH} characters, got {len(token)}")
+        raise InputError(f"a token needs at least {_MIN_TOKEN_LENGTH} characters, got {len(token)}")
     return Server(run, host.strip("[]"), port, token, page).start()
 
 
 def _hide_incomplete_responses(record: logging.LogRecord) -> bool:
-    """Keep silent about answers that were cut off because nobody read them."""
+    """Drop log lines about responses cut off because the client stopped reading."""
     return "without completing response" not in record.getMessage()
 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        found = socket.create_server(
+        listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64
         )
     except OSError as error:
         raise InputError(
-            f"the service cannot listen on {host}:{port}: {error.strerror}; choose another port"
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another port"
         ) from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
-    return found
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
+    return listening

@@ -1,21 +1,21 @@
-"""What a run showed so far, batch by batch: a ring of points and decisions, and totals."""
+"""The course of a run: charts, decisions and totals, added batch by batch."""
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from evenflow.model.decision import Decision, Outcome
 from evenflow.model.snapshot import Snapshot
 from evenflow.service import present, schemas
-from evenflow.service.deciding import decision_info as decision_view
 from evenflow.service.metrics import Metrics
 
-# About fifteen minutes of one-second batches with few workers; fewer where many would weigh much.
+# 900 points are 15 minutes of one-second batches; fewer with many workers, to bound the size.
 _MAX_POINTS, _MIN_POINTS, _MAX_LOAD_VALUES = 900, 120, 20_000
 _MAX_PLAN_CHANGES, _MAX_UNCHANGED, _MAX_KEY_NAMES = 200, 60, 5_000
 
 
 class Timeline:
-    """Grows with every batch and forgets the oldest; belongs to one thread."""
+    """Recent batches and decisions, oldest dropped first. Used only on the watcher thread."""
 
     def __init__(self, workers: int, metrics: Metrics) -> None:
         count = min(_MAX_POINTS, max(_MIN_POINTS, _MAX_LOAD_VALUES // workers))
@@ -36,76 +36,69 @@ class Timeline:
         decisions: Iterable[Decision],
         outcomes: Iterable[Outcome],
     ) -> tuple[list[schemas.BatchPoint], list[schemas.DecisionInfo]]:
-        """Take in what is new; return the points and the decisions that are new or known better."""
-        points = [self._add_batch(found) for found in snapshots if found.batch > self._last_batch]
-        for made in decisions:
-            if made.batch > self._last_decided_batch:
-                self._add_decision(made)
+        """Add what is new; return the new points, and the decisions that are new or updated."""
+        points = [self._add_batch(each) for each in snapshots if each.batch > self._last_batch]
+        for decision in decisions:
+            if decision.batch > self._last_decided_batch:
+                self._add_decision(decision)
         for outcome in outcomes:
-            if (
-                outcome.decision not in self._outcomes
-                and outcome.decision in self._decisions_by_batch
-            ):
-                self._add_outcome(outcome)
+            number = outcome.decision
+            if number in self._decisions_by_batch and number not in self._outcomes:
+                self._outcomes[number] = outcome
+                self.transferred_bytes += outcome.handed_bytes
+                self._metrics.count_outcome(outcome)
         return points, self._updated_infos()
 
     def newest_decisions(self) -> list[schemas.DecisionInfo]:
-        """Return the decisions, the newest first."""
+        """Return the decisions, newest first."""
         return [self.decision_infos[number] for number in sorted(self.decision_infos, reverse=True)]
 
-    def _add_batch(self, found: Snapshot) -> schemas.BatchPoint:
-        self._last_batch = found.batch
-        added = present.batch_point(found)
-        self.points.append(added)
-        self._loads_by_batch[found.batch] = [round(float(load), 6) for load in found.worker_loads()]
-        while len(self._loads_by_batch) > _MAX_POINTS:
-            del self._loads_by_batch[next(iter(self._loads_by_batch))]
-        for name, query in found.queries.items():
+    def _add_batch(self, snapshot: Snapshot) -> schemas.BatchPoint:
+        self._last_batch = snapshot.batch
+        point = present.batch_point(snapshot)
+        self.points.append(point)
+        loads = [round(float(load), 6) for load in snapshot.worker_loads()]
+        self._loads_by_batch[snapshot.batch] = loads
+        _drop_oldest(self._loads_by_batch, _MAX_POINTS)
+        for name, query in snapshot.queries.items():
             if query.keys is not None:
-                hashes = query.keys.hashes.tolist()
-                self._key_names.update(
-                    zip(((name, h) for h in hashes), query.keys.names, strict=True)
-                )
-        while len(self._key_names) > _MAX_KEY_NAMES:
-            del self._key_names[next(iter(self._key_names))]
-        rows = int(sum(query.rows_in.sum() for query in found.queries.values()))
+                hashes = ((name, key_hash) for key_hash in query.keys.hashes.tolist())
+                self._key_names.update(zip(hashes, query.keys.names, strict=True))
+        _drop_oldest(self._key_names, _MAX_KEY_NAMES)
+        rows = int(sum(query.rows_in.sum() for query in snapshot.queries.values()))
         self.batches += 1
         self.rows += rows
-        self._metrics.count_batch(found.interval_seconds, rows)
-        return added
+        self._metrics.count_batch(snapshot.interval_seconds, rows)
+        return point
 
-    def _add_decision(self, made: Decision) -> None:
-        self._last_decided_batch = made.batch
-        self._decisions_by_batch[made.batch] = made
-        if made.plan is not None:
+    def _add_decision(self, decision: Decision) -> None:
+        self._last_decided_batch = decision.batch
+        self._decisions_by_batch[decision.batch] = decision
+        changed = decision.plan is not None
+        if changed:
             self.plan_changes += 1
-            self.moves += len(made.moves)
-            self._metrics.count_plan_change(made)
-        for changed, kept in ((True, _MAX_PLAN_CHANGES), (False, _MAX_UNCHANGED)):
-            same = [
-                n
-                for n, one in self._decisions_by_batch.items()
-                if (one.plan is not None) is changed
-            ]
-            for number in sorted(same)[:-kept]:
-                del self._decisions_by_batch[number]
-                self.decision_infos.pop(number, None)
-                self._outcomes.pop(number, None)
-
-    def _add_outcome(self, outcome: Outcome) -> None:
-        self._outcomes[outcome.decision] = outcome
-        self.transferred_bytes += outcome.handed_bytes
-        self._metrics.count_outcome(outcome)
+            self.moves += len(decision.moves)
+            self._metrics.count_plan_change(decision)
+        numbers = [
+            n for n, d in self._decisions_by_batch.items() if (d.plan is not None) is changed
+        ]
+        for number in sorted(numbers)[: -(_MAX_PLAN_CHANGES if changed else _MAX_UNCHANGED)]:
+            del self._decisions_by_batch[number]
+            self.decision_infos.pop(number, None)
+            self._outcomes.pop(number, None)
 
     def _updated_infos(self) -> list[schemas.DecisionInfo]:
-        better = []
-        for number, made in self._decisions_by_batch.items():
-            known = self.decision_infos.get(number)
-            if known is not None and (known.measured or number not in self._outcomes):
+        updated = []
+        for number, decision in self._decisions_by_batch.items():
+            known, outcome = self.decision_infos.get(number), self._outcomes.get(number)
+            if known is not None and (known.measured or outcome is None):
                 continue
-            view = decision_view(
-                made, self._outcomes.get(number), self._loads_by_batch, self._key_names
-            )
-            self.decision_infos[number] = view
-            better.append(view)
-        return better
+            info = present.decision_info(decision, outcome, self._loads_by_batch, self._key_names)
+            self.decision_infos[number] = info
+            updated.append(info)
+        return updated
+
+
+def _drop_oldest(entries: dict[Any, Any], limit: int) -> None:
+    while len(entries) > limit:
+        del entries[next(iter(entries))]

@@ -1,10 +1,9 @@
-"""The watcher: reads a run after each batch, on a thread of its own, never in the batch's path."""
+"""Polls a run for new batches on its own thread, so that batches never wait for the service."""
 
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from evenflow.service import present, schemas
 from evenflow.service.metrics import Metrics
@@ -15,12 +14,10 @@ from evenflow.service.timeline import Timeline
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
 
-Status = Literal["starting", "running", "ended"]
-
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """What holds after a batch, and how it differs from what held before."""
+    """The state after a batch, and its difference to the state published before."""
 
     observed: ObservedRun
     state: schemas.RunState
@@ -28,7 +25,7 @@ class PublishedState:
 
 
 class Watcher:
-    """Makes each batch a state once, for all who ask."""
+    """Builds one state per batch for all clients; its thread lives from `start` to `stop`."""
 
     def __init__(self, run: RunProtocol) -> None:
         self._run = run
@@ -40,46 +37,46 @@ class Watcher:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, publish: Callable[[PublishedState], None], looked: Callable[[], None]) -> None:
-        """Publish what holds now, then what changes, until stopped; tell after the first look."""
+    def start(self, publish: Callable[[PublishedState], None], polled: Callable[[], None]) -> None:
+        """Publish the current state, then every change; call `polled` after each poll."""
         self._thread = threading.Thread(
-            target=self._poll_loop, args=(publish, looked), name="evenflow-watcher", daemon=True
+            target=self._poll_loop, args=(publish, polled), name="evenflow-watcher", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop polling and wait for the thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
 
     @property
     def is_alive(self) -> bool:
-        """Whether states are still made."""
+        """Whether the run is being read without errors."""
         return self._thread is not None and self._thread.is_alive() and not self.failing
 
     def _poll_loop(
-        self, publish: Callable[[PublishedState], None], looked: Callable[[], None]
+        self, publish: Callable[[PublishedState], None], polled: Callable[[], None]
     ) -> None:
         while True:
             try:
-                found = self.poll()
-                if found is not None:
-                    publish(found)
+                published = self.poll()
+                if published is not None:
+                    publish(published)
                 self.failing = False
-            except Exception:  # the run goes on without its page, and the page says so
+            except Exception:  # the run continues without its page; /healthz reports it
                 if not self.failing:
-                    _log.exception("the run cannot be watched; trying again")
+                    _log.exception("the run cannot be read; retrying")
                 self.failing = True
-            looked()
+            polled()
             if self._stop.wait(_POLL_SECONDS):
                 return
 
     def poll(self) -> PublishedState | None:
-        """Read the run; None if nothing happened since."""
+        """Read the run; None if nothing changed since the last poll."""
         run = self._run
         snapshots, decisions, outcomes = run.snapshots, run.decisions, run.outcomes
-        status: Status = "ended"
+        status: schemas.RunStatus = "ended"
         if run.is_active:
             status = "running" if snapshots else "starting"
         marks = (*(end[-1] if end else None for end in (snapshots, decisions, outcomes)), status)
@@ -94,38 +91,35 @@ class Watcher:
             quarantined=run.quarantined,
             watermarks=run.watermarks,
         )
-        points, better = self._timeline.add(snapshots, decisions, outcomes)
-        whole = self._run_state(seen, status)
-        delta = _state_delta(
-            None if self.current is None else self.current.state, whole, points, better
-        )
-        self.current, self._last_seen = PublishedState(seen, whole, delta), marks
+        points, updated = self._timeline.add(snapshots, decisions, outcomes)
+        before, state = self.current, self._run_state(seen, status)
+        delta = _state_delta(None if before is None else before.state, state, points, updated)
+        self.current, self._last_seen = PublishedState(seen, state, delta), marks
         return self.current
 
-    def _run_state(self, seen: ObservedRun, status: Status) -> schemas.RunState:
-        streams, record = present.stream_infos(seen), self._timeline
+    def _run_state(self, seen: ObservedRun, status: schemas.RunStatus) -> schemas.RunState:
+        streams, timeline = present.stream_infos(seen), self._timeline
         return schemas.RunState(
             summary=self._run_summary(seen, status, streams),
             workers=present.worker_infos(seen),
             queries=present.query_infos(seen, present.SHOWN_QUERIES),
             streams=streams,
             hot_keys=present.hot_key_infos(seen),
-            correlation=present.correlation_matrix(record.points, seen.plan.active),
-            decisions=record.newest_decisions(),
-            points=list(record.points),
+            correlation=present.correlation_matrix(timeline.points, seen.plan.active),
+            decisions=timeline.newest_decisions(),
+            points=list(timeline.points),
         )
 
     def _run_summary(
-        self, seen: ObservedRun, status: Status, streams: list[schemas.StreamInfo]
+        self, seen: ObservedRun, status: schemas.RunStatus, streams: list[schemas.StreamInfo]
     ) -> schemas.RunSummary:
-        record = self._timeline
-        last = record.points[-1] if record.points else None
-        active = seen.plan.active
+        timeline, active = self._timeline, seen.plan.active
+        last = timeline.points[-1] if timeline.points else None
         return schemas.RunSummary(
             status=status,
             batch=None if last is None else last.batch,
             at=None if last is None else last.at,
-            batches=record.batches,
+            batches=timeline.batches,
             workers=seen.plan.workers,
             active=len(active),
             queries=len(seen.queries),
@@ -134,12 +128,12 @@ class Watcher:
             mean_load=float(seen.worker_loads()[list(active)].mean()) if active else 0.0,
             seconds=0.0 if last is None else last.seconds,
             rows_per_second=0.0 if last is None else last.rows_per_second,
-            rows=record.rows,
+            rows=timeline.rows,
             shipped_bytes=sum(stream.shipped_bytes for stream in streams),
             round_robin_bytes=sum(stream.round_robin_bytes for stream in streams),
-            plan_changes=record.plan_changes,
-            moves=record.moves,
-            handed_bytes=record.transferred_bytes,
+            plan_changes=timeline.plan_changes,
+            moves=timeline.moves,
+            handed_bytes=timeline.transferred_bytes,
             late=sum(seen.late.values()),
             quarantined=len(seen.quarantined),
             refused=len(self._run.refused),

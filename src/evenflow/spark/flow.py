@@ -50,7 +50,7 @@ class Flow(query_api.QueryMethods):
     def __init__(
         self, spark: "SparkSession", *, workers: int, checkpoint: str, active: int | None = None
     ) -> None:
-        """Use `workers` workers; the first `active` of them get work at the start (default: all)."""
+        """Use `workers` workers; the first `active` get work at the start (default: all)."""
         if not 1 <= workers <= 4096:
             raise InputError(f"workers must be between 1 and 4096, got {workers}")
         if active is not None and not 1 <= active <= workers:

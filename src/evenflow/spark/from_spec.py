@@ -10,9 +10,9 @@ from evenflow.errors import InputError
 from evenflow.spark.arrow import arrow_schema
 from evenflow.spark.flow import Flow
 from evenflow.spec import CheckedSpec, files
+from evenflow.spec.datasets import ensure_dataset_files
 from evenflow.spec.files import spark_options
 from evenflow.spec.models import InputSpec, ReferenceTableSpec
-from evenflow.spec.replay import ensure_dataset_files
 from evenflow.sql import import_operator
 
 if TYPE_CHECKING:

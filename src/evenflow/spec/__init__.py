@@ -1,7 +1,7 @@
-"""A run written down in YAML: read, checked as a whole without Spark, every error with its place.
+"""Specifications: runs described in YAML, checked as a whole without Spark.
 
 ```python
-checked = load(Path("market.yaml"), ["workers=4"])   # SpecError names all that is wrong
+checked = load_spec(Path("market.yaml"), ["workers=4"])   # SpecError lists all problems
 checked.spec.queries, checked.order, checked.subscriptions
 ```
 """

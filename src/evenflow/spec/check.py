@@ -1,132 +1,130 @@
 """Check a specification as a whole, without Spark: names, columns, SQL, files, references."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from evenflow.datasets import Dataset
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.names import check_name
 from evenflow.planning.controller import Balancing
-from evenflow.spec import check_queries, files
-from evenflow.spec.datasets import BundledDataset, build_dataset
-from evenflow.spec.document import Document, FieldPath, SpecProblem
+from evenflow.spec import files
+from evenflow.spec.check_queries import check_queries
+from evenflow.spec.datasets import build_dataset
+from evenflow.spec.document import ProblemLog
 from evenflow.spec.models import InputSpec, ReferenceTableSpec, SinkSpec, Spec
 from evenflow.sql import Catalog, Stream, read_schema
 
-# Their columns are given by Spark itself.
+# Formats whose columns Spark defines.
 _BUILT_IN_SCHEMAS = {"rate": "timestamp TIMESTAMP, value BIGINT"}
+_UNBOUNDED_FORMATS = ("rate", "kafka", "socket")
+_NAMED_SECTIONS = {
+    "sources": "source",
+    "tables": "table",
+    "queries": "query",
+    "templates": "template",
+    "operators": "operator",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSpec:
-    """A specification that holds together, and what was found out about it.
+    """A valid specification, and what the checks derived from it.
 
-    folder         what relative paths start from
-    schemas        columns of each source and each table
-    order          queries, templates and operators: who publishes comes before who reads
+    folder         base of relative paths
+    schemas        columns of each source and table
+    order          queries, templates and operators; a publisher comes before its readers
     subscriptions  template -> rows
     """
 
     spec: Spec
     folder: Path
-    datasets: Mapping[str, BundledDataset]
+    datasets: Mapping[str, Dataset]
     schemas: Mapping[str, pa.Schema]
     order: tuple[str, ...]
     subscriptions: Mapping[str, pa.Table]
     balancing: Balancing | None
 
     def resolve(self, written: str) -> str:
-        """Return a path as Spark should see it: relative ones start at the file's folder."""
+        """Return a path for Spark: relative paths start at the folder of the file."""
         return files.resolve_path(written, self.folder)
 
 
 @dataclass
 class SpecChecker:
-    """Collects what is wrong, so that all of it can be said at once."""
+    """Checks one specification and adds every problem to the log."""
 
-    document: Document
+    log: ProblemLog
     spec: Spec
     folder: Path
-    problems: list[SpecProblem] = field(default_factory=list)
-    datasets: dict[str, BundledDataset] = field(default_factory=dict)
+    datasets: dict[str, Dataset] = field(default_factory=dict)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
 
-    @contextmanager
-    def problems_at(self, *where: str | int) -> Iterator[None]:
-        """Note a refusal of what is done inside as a problem of this field."""
-        try:
-            yield
-        except InputError as error:
-            self.add_problem(where, str(error))
-
-    def add_problem(self, where: FieldPath, message: str) -> None:
-        """Note a problem."""
-        self.problems.append(self.document.problem_at(where, message))
-
     def check(self) -> CheckedSpec:
-        """Check everything."""
+        """Check everything; the result is valid only if the log is empty."""
         spec = self.spec
         self._check_names()
-        with self.problems_at("trigger"):
+        with self.log.at("trigger"):
             duration_us(spec.trigger, "trigger")
         for name, model in spec.datasets.items():
-            with self.problems_at("datasets", name):
+            with self.log.at("datasets", name):
                 self.datasets[name] = build_dataset(model)
         for name, source in spec.sources.items():
             self._check_source(name, source)
         for name, table in spec.tables.items():
             self._check_table(name, table)
         catalog = Catalog(self.streams, {n: s for n, s in self.schemas.items() if n in spec.tables})
-        order, subscriptions = check_queries.check_queries(self, catalog)
+        order, subscriptions = check_queries(self.log, spec, self.folder, self.datasets, catalog)
         for name, sink in spec.sinks.items():
             self._check_sink(name, sink)
         self._check_compare()
         return CheckedSpec(
-            spec,
-            self.folder,
-            self.datasets,
-            self.schemas,
-            order,
-            subscriptions,
-            self._build_balancing(),
+            spec=spec,
+            folder=self.folder,
+            datasets=self.datasets,
+            schemas=self.schemas,
+            order=order,
+            subscriptions=subscriptions,
+            balancing=self._build_balancing(),
         )
 
     def _build_balancing(self) -> Balancing | None:
         if self.spec.balancing is None:
             return None
-        said = self.spec.balancing.model_dump()
+        settings = self.spec.balancing.model_dump()
         try:
-            return Balancing(**said)
+            return Balancing(**settings)
         except InputError as error:
-            # The message begins with the setting it is about.
+            # The message starts with the name of the setting.
             name = str(error).split(" ", 1)[0]
-            self.add_problem(("balancing", name) if name in said else ("balancing",), str(error))
+            self.log.add(("balancing", name) if name in settings else ("balancing",), str(error))
             return None
 
     def _check_names(self) -> None:
         taken: dict[str, str] = {}
-        for part in ("sources", "tables", "queries", "templates", "operators"):
-            for name in getattr(self.spec, part):
-                with self.problems_at(part, name):
-                    check_name(name, part.removesuffix("s").replace("querie", "query"))
+        for section, kind in _NAMED_SECTIONS.items():
+            for name in getattr(self.spec, section):
+                with self.log.at(section, name):
+                    check_name(name, kind)
                     if name.lower() in taken:
-                        raise InputError(f"the name is taken in {taken[name.lower()]}; rename one")
-                taken.setdefault(name.lower(), part)
+                        other = taken[name.lower()]
+                        raise InputError(f"the name is already used in {other}; rename one")
+                taken.setdefault(name.lower(), section)
 
     def _check_source(self, name: str, source: Any) -> None:
-        with self.problems_at("sources", name, "watermark"):
+        delay = None
+        with self.log.at("sources", name, "watermark"):
             delay = duration_us(source.watermark, "watermark")
         schema = self._resolve_schema("sources", name, source)
-        if schema is None or any(p.field == f"sources.{name}.watermark" for p in self.problems):
+        if schema is None or delay is None:
             return
         self._check_path("sources", name, source)
-        with self.problems_at("sources", name, "time"):
+        with self.log.at("sources", name, "time"):
             self.streams[name] = Stream(schema, source.time, delay)
 
     def _check_table(self, name: str, table: ReferenceTableSpec) -> None:
@@ -136,72 +134,71 @@ class SpecChecker:
         if table.rows is None:
             self._check_path("tables", name, table)
             return
-        with self.problems_at("tables", name, "rows"):
+        with self.log.at("tables", name, "rows"):
             files.table_from_rows(table.rows, schema)
 
-    def _resolve_schema(self, part: str, name: str, read: InputSpec) -> pa.Schema | None:
-        before = len(self.problems)
+    def _resolve_schema(self, section: str, name: str, read: InputSpec) -> pa.Schema | None:
+        before = len(self.log.problems)
         if read.dataset is not None:
-            self._resolve_dataset_part(part, name, read)
+            self._resolve_dataset_part(section, name, read)
         elif read.columns is not None:
-            with self.problems_at(part, name, "schema"):
+            with self.log.at(section, name, "schema"):
                 self.schemas[name] = read_schema(read.columns)
         elif read.format in _BUILT_IN_SCHEMAS and not read.select:
             self.schemas[name] = read_schema(_BUILT_IN_SCHEMAS[str(read.format)])
         else:
-            self.add_problem(
-                (part, name, "schema"), "is missing; write 'ts TIMESTAMP, price DOUBLE'"
-            )
-        return None if len(self.problems) > before else self.schemas.get(name)
+            message = "is required but missing; write for example 'ts TIMESTAMP, price DOUBLE'"
+            self.log.add((section, name, "schema"), message)
+        return None if len(self.log.problems) > before else self.schemas.get(name)
 
-    def _resolve_dataset_part(self, part: str, name: str, read: InputSpec) -> None:
+    def _resolve_dataset_part(self, section: str, name: str, read: InputSpec) -> None:
         if read.dataset not in self.spec.datasets:
-            known = ", ".join(sorted(self.spec.datasets)) or "none"
-            self.add_problem((part, name, "dataset"), f"got {read.dataset!r}; datasets are {known}")
+            message = f"unknown dataset {read.dataset!r}; datasets: {_names(self.spec.datasets)}"
+            self.log.add((section, name, "dataset"), message)
             return
         data = self.datasets.get(str(read.dataset))
         if data is None:
-            return  # it is wrong itself
-        parts = data.streams if part == "sources" else data.tables
-        wanted = read.part or name
-        if wanted not in parts:
-            known = ", ".join(sorted(parts)) or "none"
-            where = (part, name, "part" if read.part else "dataset")
-            self.add_problem(where, f"got {wanted!r}; {read.dataset} has the {part} {known}")
+            return  # its own problem is in the log
+        parts = data.streams if section == "sources" else data.tables
+        part = read.part or name
+        if part not in parts:
+            kind = "stream" if section == "sources" else "table"
+            message = f"dataset {read.dataset!r} has no {kind} {part!r}; {kind}s: {_names(parts)}"
+            self.log.add((section, name, "part" if read.part else "dataset"), message)
             return
-        self.schemas[name] = parts[wanted]
+        self.schemas[name] = parts[part]
 
-    def _check_path(self, part: str, name: str, read: InputSpec) -> None:
-        if read.format in files.FILE_FORMATS:
-            if read.path is None and "path" not in read.options:
-                self.add_problem(
-                    (part, name, "path"), f"is missing; {read.format} is read from a path"
-                )
-            elif read.path is not None:
-                with self.problems_at(part, name, "path"):
-                    files.check_exists(read.path, self.folder)
+    def _check_path(self, section: str, name: str, read: InputSpec) -> None:
+        if read.format not in files.FILE_FORMATS:
+            return
+        if read.path is not None:
+            with self.log.at(section, name, "path"):
+                files.check_exists(read.path, self.folder)
+        elif "path" not in read.options:
+            message = f"is required for the format {read.format}, but missing"
+            self.log.add((section, name, "path"), message)
 
     def _check_sink(self, name: str, sink: SinkSpec) -> None:
         hosted = {*self.spec.queries, *self.spec.templates, *self.spec.operators}
-        wanted = hosted if sink.queries == "*" else set(sink.queries)
-        for at, query in enumerate(() if sink.queries == "*" else sink.queries):
+        listed = () if sink.queries == "*" else sink.queries
+        for index, query in enumerate(listed):
             if query not in hosted:
-                known = ", ".join(sorted(hosted)) or "none"
-                self.add_problem(
-                    ("sinks", name, "queries", at), f"got {query!r}; there are {known}"
-                )
+                message = f"unknown query {query!r}; queries: {_names(hosted)}"
+                self.log.add(("sinks", name, "queries", index), message)
         if sink.format in files.FILE_FORMATS and sink.path is None:
-            self.add_problem(
-                ("sinks", name, "path"), f"is missing; {sink.format} is written to a path"
-            )
-        if sink.path is not None and len(wanted) > 1 and "{query}" not in sink.path:
-            message = f"{len(wanted)} queries would write to one path; put {{query}} into it"
-            self.add_problem(("sinks", name, "path"), message)
+            message = f"is required for the format {sink.format}, but missing"
+            self.log.add(("sinks", name, "path"), message)
+        count = len(hosted if sink.queries == "*" else set(listed))
+        if sink.path is not None and count > 1 and "{query}" not in sink.path:
+            message = f"{count} queries would write to the same path; add {{query}} to it"
+            self.log.add(("sinks", name, "path"), message)
 
     def _check_compare(self) -> None:
-        endless = [
-            n for n, s in self.spec.sources.items() if s.format in ("rate", "kafka", "socket")
-        ]
-        if self.spec.compare is not None and endless:
-            message = f"a run can be repeated only over bounded sources, got {', '.join(endless)}"
-            self.add_problem(("compare",), message)
+        unbounded = [n for n, s in self.spec.sources.items() if s.format in _UNBOUNDED_FORMATS]
+        if self.spec.compare is not None and unbounded:
+            message = f"needs bounded sources, but {', '.join(unbounded)} never ends"
+            self.log.add(("compare",), message)
+
+
+def _names(known: Iterable[str]) -> str:
+    return ", ".join(sorted(known)) or "none"

@@ -1,4 +1,4 @@
-"""Models of frozen dataclasses: their fields, defaults and words, written down once."""
+"""Pydantic models generated from dataclasses, so that fields are declared only once."""
 
 import re
 from dataclasses import MISSING, Field, fields
@@ -12,9 +12,9 @@ _TextOrOff = Annotated[str, BeforeValidator(lambda value: "off" if value is Fals
 
 
 def model_from_dataclass(value: type, **more: Any) -> type[BaseModel]:
-    """Return a model that takes what the dataclass takes and refuses any other field.
+    """Return a model with the fields and defaults of a dataclass, plus `more`.
 
-    What a field is for is taken from its metadata, or from the table in the class's docstring.
+    Field descriptions come from `metadata["help"]`, or from the table in the class docstring.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -28,11 +28,11 @@ def model_from_dataclass(value: type, **more: Any) -> type[BaseModel]:
     >>> model(size=5).model_dump(), model.model_fields["size"].description
     ({'size': 5}, 'In metres.')
     """
-    hints, said = get_type_hints(value), _field_docs(value.__doc__ or "")
-    made: dict[str, Any] = {
+    hints, descriptions = get_type_hints(value), _field_docs(value.__doc__ or "")
+    model_fields: dict[str, Any] = {
         each.name: (
             _TextOrOff if hints[each.name] is str else hints[each.name],
-            _model_field(each, said.get(each.name, "")),
+            _model_field(each, descriptions.get(each.name, "")),
         )
         for each in fields(value)
     }
@@ -41,18 +41,18 @@ def model_from_dataclass(value: type, **more: Any) -> type[BaseModel]:
         __config__=ConfigDict(extra="forbid", frozen=True),
         __doc__=(value.__doc__ or "").split("\n")[0],
         **more,
-        **made,
+        **model_fields,
     )
 
 
-def _model_field(each: "Field[Any]", said: str) -> Any:
+def _model_field(each: "Field[Any]", description: str) -> Any:
     default = each.default if each.default is not MISSING else ...
-    return ModelField(default, description=each.metadata.get("help", said))
+    return ModelField(default, description=each.metadata.get("help", description))
 
 
 def _field_docs(doc: str) -> dict[str, str]:
-    """Read the lines `name, name   what they are` of a docstring."""
-    found = re.findall(r"^ +([a-z_]+(?:, [a-z_]+)*) {2,}(\S.*)$", doc, re.MULTILINE)
+    """Parse the lines `name, name   description` of a docstring."""
+    rows = re.findall(r"^ +([a-z_]+(?:, [a-z_]+)*) {2,}(\S.*)$", doc, re.MULTILINE)
     return {
-        name: f"{text[0].upper()}{text[1:]}." for names, text in found for name in names.split(", ")
+        name: f"{text[0].upper()}{text[1:]}." for names, text in rows for name in names.split(", ")
     }

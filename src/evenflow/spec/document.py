@@ -1,9 +1,10 @@
-"""A YAML text as plain values that still know where they stood."""
+"""A YAML file as plain values with the position of each, and the problems found in it."""
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -16,9 +17,9 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
-    """What is wrong with one field of a file; lines and columns count from 1.
+    """An error in one field of a file; lines and columns count from 1.
 
-    What was set by hand has no line (0), and the option as its file.
+    For a field set with `--set`, `file` is that option and `line` is 0.
     """
 
     file: str
@@ -34,7 +35,7 @@ class SpecProblem:
 
 
 class SpecError(InputError):
-    """Everything that is wrong with a specification, in the order of the file."""
+    """All problems of a specification, in the order of the file."""
 
     def __init__(self, problems: Sequence[SpecProblem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.line, p.column, p.field)))
@@ -42,7 +43,7 @@ class SpecError(InputError):
 
 
 class Document:
-    """The values of a YAML file, and the place of each.
+    """The values of a YAML file, and the position of each.
 
     >>> document = Document("spec.yaml", "workers: 4\\nqueries:\\n  a: SELECT 1\\n")
     >>> document.value["workers"], str(document.problem_at(("queries", "a"), "is odd"))
@@ -57,25 +58,25 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-            found = f"this is no YAML: {error.problem}"
-            raise SpecError([SpecProblem(file, line, column, "", found)]) from None
+            message = f"not valid YAML: {error.problem}"
+            raise SpecError([SpecProblem(file, line, column, "", message)]) from None
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
-            found = f"the character #x{error.character:x} cannot stand in YAML"
-            raise SpecError([SpecProblem(file, line, 1, "", found)]) from None
+            message = f"YAML does not allow the character #x{error.character:x}; remove it"
+            raise SpecError([SpecProblem(file, line, 1, "", message)]) from None
         if not isinstance(self._root, yaml.MappingNode):
-            found = "expected `name: value` lines, found none; see `evenflow init`"
-            raise SpecError([SpecProblem(file, 1, 1, "", found)])
+            message = "expected `name: value` lines; `evenflow init` writes an example"
+            raise SpecError([SpecProblem(file, 1, 1, "", message)])
         try:
             self._check_duplicate_keys(self._root, ())
         except RecursionError:
-            found = "an alias (*name) contains itself; write the value out"
-            raise SpecError([SpecProblem(file, 1, 1, "", found)]) from None
+            message = "an alias (*name) contains itself; write the value out"
+            raise SpecError([SpecProblem(file, 1, 1, "", message)]) from None
         loader = yaml.SafeLoader("")
         self.value: Any = loader.construct_document(self._root)
 
     def problem_at(self, where: FieldPath, message: str, *, at_key: bool = False) -> SpecProblem:
-        """Name what is wrong with a field; one that is missing stands where its parent does."""
+        """Return a problem at the position of a field, or of its parent if the field is missing."""
         field = dotted_path(where)
         for path, origin in self._overrides.items():
             if where[: len(path)] == path[: len(where)]:
@@ -95,16 +96,16 @@ class Document:
         origin = f"--set {assignment}"
         where = tuple(int(p) if p.isdigit() else p for p in path.strip().split("."))
         if not equals or not all(str(part) for part in where):
-            raise InputError(f"got --set {assignment!r}; write --set workers=4 or a.b.c=value")
+            raise InputError(f"--set needs FIELD=VALUE, such as workers=4, got {assignment!r}")
         try:
             value = yaml.safe_load(written)
         except yaml.YAMLError:
-            raise InputError(f"{origin}: the value is no YAML; quote it") from None
+            raise InputError(f"{origin}: the value is not valid YAML; quote it") from None
         _set_value(self.value, where, value, origin)
         self._overrides[where] = origin
 
     def substitute_variables(self) -> list[SpecProblem]:
-        """Replace `${NAME}` and `${NAME:-default}` by the environment; return what is not set."""
+        """Replace `${NAME}` and `${NAME:-default}` by the environment; return unset variables."""
         problems: list[SpecProblem] = []
         self.value = self._substitute(self.value, (), problems)
         return problems
@@ -113,18 +114,17 @@ class Document:
         if isinstance(value, dict):
             return {k: self._substitute(v, (*where, k), problems) for k, v in value.items()}
         if isinstance(value, list):
-            return [self._substitute(v, (*where, at), problems) for at, v in enumerate(value)]
+            return [self._substitute(v, (*where, i), problems) for i, v in enumerate(value)]
         if not isinstance(value, str):
             return value
 
         def replaced(match: re.Match[str]) -> str:
             name, default = str(match[1]), match.group(2)
-            found: str | None = os.environ.get(name, default)
-            if found is None:
-                message = f"the environment has no {name}; set it, or write ${{{name}:-default}}"
-                problems.append(self.problem_at(where, message))
-                return ""
-            return found
+            text: str | None = os.environ.get(name, default)
+            if text is None:
+                message = f"environment variable {name} is not set; set it or write"
+                problems.append(self.problem_at(where, f"{message} ${{{name}:-default}}"))
+            return text or ""
 
         return _VARIABLE.sub(replaced, value)
 
@@ -135,18 +135,38 @@ class Document:
                 name = str(key.value)
                 if name in seen:
                     mark = key.start_mark
-                    message = "stands here twice; keep one"
+                    message = "is given twice; keep one"
                     place = (self.file, mark.line + 1, mark.column + 1, dotted_path((*where, name)))
                     raise SpecError([SpecProblem(*place, message)])
                 seen.add(name)
                 self._check_duplicate_keys(value, (*where, name))
         elif isinstance(node, yaml.SequenceNode):
-            for at, value in enumerate(node.value):
-                self._check_duplicate_keys(value, (*where, at))
+            for index, value in enumerate(node.value):
+                self._check_duplicate_keys(value, (*where, index))
+
+
+@dataclass(slots=True)
+class ProblemLog:
+    """Collects the problems of a document, to report all of them at once."""
+
+    document: Document
+    problems: list[SpecProblem] = field(default_factory=list)
+
+    def add(self, where: FieldPath, message: str) -> None:
+        """Add a problem of a field."""
+        self.problems.append(self.document.problem_at(where, message))
+
+    @contextmanager
+    def at(self, *where: str | int) -> Iterator[None]:
+        """Turn an InputError raised inside into a problem of this field."""
+        try:
+            yield
+        except InputError as error:
+            self.add(where, str(error))
 
 
 def dotted_path(where: FieldPath) -> str:
-    """Write a path as `--set` takes it.
+    """Return a path as `--set` takes it.
 
     >>> dotted_path(("sinks", "out", "queries", 0))
     'sinks.out.queries.0'
@@ -163,21 +183,18 @@ def _child_node(node: Any, part: str | int) -> tuple[Any, Any] | None:
 
 
 def _set_value(value: Any, where: FieldPath, new: Any, origin: str) -> None:
-    for at, part in enumerate(where):
+    for depth, part in enumerate(where):
+        parent = dotted_path(where[:depth])
         if isinstance(value, list):
             if not isinstance(part, int) or part >= len(value):
-                raise InputError(
-                    f"{origin}: {dotted_path(where[:at])} has entries 0..{len(value) - 1}"
-                )
+                raise InputError(f"{origin}: {parent} has the entries 0..{len(value) - 1}")
         elif not isinstance(value, dict):
-            raise InputError(f"{origin}: {dotted_path(where[:at])} has no fields below it")
+            raise InputError(f"{origin}: {parent} is a single value and has no fields")
         else:
             part = next((key for key in value if str(key) == str(part)), part)  # noqa: PLW2901
-        if at == len(where) - 1:
+        if depth == len(where) - 1:
             value[part] = new
-        elif isinstance(value, dict):
-            if value.get(part) is None:
-                value[part] = {}
-            value = value[part]
-        else:
-            value = value[part]
+            return
+        if isinstance(value, dict) and value.get(part) is None:
+            value[part] = {}
+        value = value[part]

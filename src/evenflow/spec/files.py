@@ -1,4 +1,4 @@
-"""The files a specification names: where they are, and small ones read without Spark."""
+"""Files of a specification: their paths, and small tables read without Spark."""
 
 import glob
 import re
@@ -18,7 +18,7 @@ _TABLE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
 
 
 def resolve_path(written: str, folder: Path) -> str:
-    """Return a path as it stands from anywhere; a URI stays as it is.
+    """Return an absolute path; a URI is returned unchanged.
 
     >>> resolve_path("in/trades", Path("/data")), resolve_path("s3a://b/c", Path("/data"))
     ('/data/in/trades', 's3a://b/c')
@@ -29,26 +29,26 @@ def resolve_path(written: str, folder: Path) -> str:
 
 
 def check_exists(written: str, folder: Path) -> None:
-    """Refuse a local path at which there is nothing."""
+    """Raise an InputError if no local file matches a path."""
     path = resolve_path(written, folder)
     if not path.startswith("/"):
         return
-    # Spark takes patterns too, so a path is one until proved otherwise.
+    # Spark accepts glob patterns.
     if not glob.glob(path):  # noqa: PTH207
-        raise InputError(f"got {written!r}; there is nothing at {path}")
+        raise InputError(f"got {written!r}; no file matches {path}")
 
 
 def table_from_rows(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """Make a table of rows written out in YAML."""
-    for at, row in enumerate(rows):
+    """Build a table from the rows of a YAML list."""
+    for index, row in enumerate(rows):
         unknown, missing = row.keys() - set(schema.names), set(schema.names) - row.keys()
         if unknown or missing:
-            odd = f"has {sorted(unknown)[0]!r}" if unknown else f"lacks {sorted(missing)[0]!r}"
-            raise InputError(f"row {at + 1} {odd}; the columns are {', '.join(schema.names)}")
+            wrong = f"has unknown {min(unknown)!r}" if unknown else f"lacks {min(missing)!r}"
+            raise InputError(f"row {index + 1} {wrong}; columns: {', '.join(schema.names)}")
     try:
         return pa.Table.from_pylist(list(rows), schema=schema)
     except (pa.ArrowException, TypeError) as error:
-        raise InputError(f"the rows do not fit the columns: {error}") from None
+        raise InputError(f"the rows do not match the schema: {error}") from None
 
 
 def read_table_file(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
@@ -57,19 +57,24 @@ def read_table_file(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
     if path.suffix not in _TABLE_SUFFIXES:
         raise InputError(f"got {written!r}; expected a file ending in {', '.join(_TABLE_SUFFIXES)}")
     if not path.is_file():
-        raise InputError(f"got {written!r}; there is no file {path}")
+        raise InputError(f"got {written!r}; no such file {path}")
     try:
         table = _read_file(path, schema)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{written} cannot be read as {path.suffix[1:]}: {error}") from None
+    return select_columns(table, schema, written)
+
+
+def select_columns(table: pa.Table, schema: pa.Schema, origin: str) -> pa.Table:
+    """Return the columns of a schema, cast to its types."""
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
-        found = ", ".join(table.column_names)
-        raise InputError(f"{written} has no column {missing[0]!r}; it has {found}")
+        columns = ", ".join(table.column_names)
+        raise InputError(f"{origin} has no column {missing[0]!r}; columns: {columns}")
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:
-        raise InputError(f"{written} does not fit {schema.names}: {error}") from None
+        raise InputError(f"{origin} does not match the columns {schema.names}: {error}") from None
 
 
 def _read_file(path: Path, schema: pa.Schema) -> pa.Table:

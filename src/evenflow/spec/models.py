@@ -1,4 +1,4 @@
-"""What a specification may say: every field, its type, its default and what it is for."""
+"""The fields of a specification, with type, default and description; source of docs/spec.md."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,30 +13,28 @@ NameList = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstan
 
 
 class SpecModel(BaseModel):
-    """A part of a specification; a field it does not know is an error."""
+    """Base of all parts of a specification: frozen, unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class InputSpec(SpecModel):
-    """Where rows come from: a Spark format with options, or a bundled dataset."""
+    """Origin of rows: a Spark format with options, or a bundled dataset."""
 
     format: str | None = Field(None, description="Any Spark format: parquet, json, csv, kafka, ...")
-    path: str | None = Field(None, description="What to read, relative to this file; or a URI.")
+    path: str | None = Field(None, description="Path to read, relative to this file, or a URI.")
     options: SparkOptions = Field({}, description="Options of the format, as Spark names them.")
-    # Pydantic has a `schema` of its own, long deprecated.
+    # `schema` is a deprecated method of pydantic models.
     columns: str | None = Field(
         None, alias="schema", description="Columns and types: `ts TIMESTAMP, price DOUBLE`."
     )
     select: tuple[str, ...] = Field(
         (),
-        description="Spark SQL expressions that make the columns of `schema` out of what is read "
+        description="Spark SQL expressions that turn the rows read into the columns of `schema` "
         "(Kafka: `from_json(CAST(value AS STRING), '...').*`).",
     )
     dataset: str | None = Field(None, description="A name from `datasets`, instead of `format`.")
-    part: str | None = Field(
-        None, description="Which stream or table of the dataset; the name of this one if left out."
-    )
+    part: str | None = Field(None, description="Part of the dataset; default: this entry's name.")
 
     @model_validator(mode="after")
     def _validate_origin(self) -> "InputSpec":
@@ -45,66 +43,62 @@ class InputSpec(SpecModel):
 
     def _check_origin(self) -> None:
         if (self.format is None) == (self.dataset is None):
-            raise ValueError("give either `format` or `dataset`")
+            raise ValueError("needs either `format` or `dataset`")
         if self.dataset is not None:
-            given = {"path", "options", "columns", "select"} & self.model_fields_set
-            if given:
-                name = sorted(given)[0].replace("columns", "schema")
-                raise ValueError(f"a dataset has its own {name}; leave it out")
+            extra = {"path", "options", "columns", "select"} & self.model_fields_set
+            if extra:
+                name = min(extra).replace("columns", "schema")
+                raise ValueError(f"`{name}` cannot be combined with `dataset`; remove it")
         elif self.part is not None:
-            raise ValueError("`part` names a part of a dataset; leave it out")
+            raise ValueError("`part` is only valid with `dataset`; remove it")
 
 
 class SourceSpec(InputSpec):
     """A stream: rows with an event time."""
 
     time: str = Field(description="The event-time column, a TIMESTAMP.")
-    watermark: str = Field(
-        "0 seconds", description="How much later than the newest a row may come: `10 seconds`."
-    )
+    watermark: str = Field("0 seconds", description="Maximum lateness of a row: `10 seconds`.")
 
 
 class ReferenceTableSpec(InputSpec):
     """A reference table, read once when the run starts."""
 
     rows: tuple[dict[str, Any], ...] | None = Field(
-        None, description="The rows themselves, instead of `format`; needs `schema`."
+        None, description="Inline rows, instead of `format`; needs `schema`."
     )
 
     def _check_origin(self) -> None:
         if self.rows is None:
             super()._check_origin()
         elif self.format is not None or self.dataset is not None:
-            raise ValueError("give `rows` or `format` or `dataset`, one of them")
+            raise ValueError("needs exactly one of `rows`, `format` and `dataset`")
 
 
 def _parse_key(value: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]] | None:
-    """Take a column, a list of columns, or those of each stream."""
+    """Accept a column, a list of columns, or columns by stream."""
     if isinstance(value, dict) and value:
         return {str(stream): _parse_columns(columns) for stream, columns in value.items()}
     return None if value is None else _parse_columns(value)
 
 
 def _parse_columns(value: Any) -> tuple[str, ...]:
-    found = (value,) if isinstance(value, str) else value
-    if not isinstance(found, list | tuple) or not found or not all(map(_is_nonempty_string, found)):
-        raise ValueError(f"expected a column, a list of them or {{stream: columns}}, got {value!r}")
-    return tuple(found)
-
-
-def _is_nonempty_string(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+    columns = (value,) if isinstance(value, str) else value
+    is_list = isinstance(columns, list | tuple) and bool(columns)
+    if not is_list or not all(isinstance(column, str) and column for column in columns):
+        expected = "a column, a list of columns or {stream: columns}"
+        raise ValueError(f"expected {expected}, got {value!r}")
+    return tuple(columns)
 
 
 class HostedSpec(SpecModel):
-    """How a query is hosted."""
+    """Fields that queries, templates and operators share."""
 
     key: Annotated[Any, BeforeValidator(_parse_key)] = Field(
         None,
-        description="Columns to spread it by over all workers; `{stream: columns}` where streams "
-        "name them differently. Left out: it is whole.",
+        description="Key columns that distribute it over all workers; `{stream: columns}` if their "
+        "names differ between streams. Default: it runs on one worker.",
     )
-    publish: bool = Field(False, description="Make its results a stream that others may read.")
+    publish: bool = Field(False, description="Make the results a stream for other queries.")
     worker: int | None = Field(None, ge=0, description="Pin it to this worker.")
 
 
@@ -115,19 +109,19 @@ class QuerySpec(HostedSpec):
 
 
 class SubscriptionsSpec(SpecModel):
-    """Rows with the column `subscription`, their name, and one for each parameter."""
+    """Rows with a column `subscription`, the name, and one column per parameter."""
 
     path: str | None = Field(None, description="A file ending in .csv, .jsonl or .parquet.")
     dataset: str | None = Field(None, description="A name from `datasets`, instead of `path`.")
-    part: str | None = Field(None, description="Which table of the dataset.")
-    rows: tuple[dict[str, Any], ...] | None = Field(None, description="The rows themselves.")
+    part: str | None = Field(None, description="Table of the dataset.")
+    rows: tuple[dict[str, Any], ...] | None = Field(None, description="Inline rows.")
 
     @model_validator(mode="after")
     def _validate_origin(self) -> "SubscriptionsSpec":
         if sum(value is not None for value in (self.path, self.dataset, self.rows)) != 1:
-            raise ValueError("give `path` or `dataset` or `rows`, one of them")
+            raise ValueError("needs exactly one of `path`, `dataset` and `rows`")
         if (self.part is None) != (self.dataset is None):
-            raise ValueError("`dataset` and `part` go together")
+            raise ValueError("`dataset` and `part` must be given together")
         return self
 
 
@@ -138,7 +132,7 @@ def _expand_subscriptions(value: Any) -> Any:
 
 
 class TemplateSpec(HostedSpec):
-    """One SQL text with parameters such as `:symbol`, for very many subscriptions."""
+    """SQL with parameters such as `:symbol`, shared by many subscriptions."""
 
     sql: str = Field(description="Spark SQL with parameters.")
     subscriptions: Annotated[SubscriptionsSpec, BeforeValidator(_expand_subscriptions)] | None = (
@@ -147,29 +141,27 @@ class TemplateSpec(HostedSpec):
 
 
 class OperatorSpec(HostedSpec):
-    """A Python class over Arrow tables, for what SQL cannot say."""
+    """A Python class over Arrow tables, for logic that SQL cannot express."""
 
     path: str = Field(
-        alias="class", description="`package.module:Class`; modules beside this file are found."
+        alias="class", description="`package.module:Class`; may be a module next to this file."
     )
     streams: NameList = Field(description="The streams it reads.")
 
 
 class SinkSpec(SpecModel):
-    """Where results go, batch by batch, after they are committed."""
+    """Destination of results, written batch by batch after the commit."""
 
-    format: str = Field(description="parquet, orc, json, csv, console, kafka, ... any of Spark's.")
-    path: str | None = Field(
-        None, description="Where files go; `{query}` stands for the query's name."
-    )
+    format: str = Field(description="Any Spark format: parquet, json, csv, console, kafka, ...")
+    path: str | None = Field(None, description="Output path; `{query}`: name of the query.")
     queries: NameList | Literal["*"] = Field(
-        "*", description="Which queries, templates and operators; all if left out."
+        "*", description="Names of queries, templates and operators; default: all."
     )
     options: SparkOptions = Field({}, description="Options of the format, as Spark names them.")
     select: tuple[str, ...] = Field(
         (),
-        description="Spark SQL expressions over the results, for formats that want certain columns "
-        "(Kafka: `to_json(struct(*)) AS value`).",
+        description="Spark SQL expressions over the results, for formats that need certain "
+        "columns (Kafka: `to_json(struct(*)) AS value`).",
     )
 
 
@@ -177,7 +169,7 @@ class SparkSpec(SpecModel):
     """The Spark session."""
 
     master: str = Field(
-        "local[2,4]", description="Where Spark runs; `local[cores,failures]` or spark://host:port."
+        "local[2,4]", description="Spark master: `local[cores,failures]` or spark://host:port."
     )
     config: SparkOptions = Field({}, description="Settings: `spark.driver.memory: 4g`.")
 
@@ -189,7 +181,7 @@ else:
 
 
 def _parse_balancing(value: Any) -> Any:
-    """Take `balancing: off`, which YAML reads as false, and `on`, which is the default."""
+    """Accept `balancing: off`, which YAML reads as false, and `on`, the default."""
     if value is True:
         return {}
     return None if value is False else value
@@ -202,21 +194,17 @@ def _expand_sql(value: Any) -> Any:
 class Spec(SpecModel):
     """A whole specification."""
 
-    name: str = Field("evenflow", description="What the run is called.")
-    workers: int = Field(description="How many workers share the work.", ge=1, le=4096)
-    checkpoint: str = Field(
-        description="Folder or URI where state, ledger and history stand; a second run goes on."
-    )
-    trigger: str = Field("1 second", description="How often a batch begins.")
-    available_now: bool = Field(
-        False, description="Process what is there, then end; else run until stopped."
-    )
+    name: str = Field("evenflow", description="Name of the run.")
+    workers: int = Field(description="Number of workers.", ge=1, le=4096)
+    checkpoint: str = Field(description="Folder or URI of the state; a second run continues it.")
+    trigger: str = Field("1 second", description="Interval between batches.")
+    available_now: bool = Field(False, description="End when the available data is processed.")
     compare: Literal["hash"] | None = Field(
         None,
-        description="`hash`: after the run, play the same bounded sources once more without "
-        "balancing, and show both side by side.",
+        description="`hash`: after the run, repeat it without balancing and show both results; "
+        "needs bounded sources.",
     )
-    datasets: dict[str, DatasetSpec] = Field({}, description="Bundled, seeded data to play with.")
+    datasets: dict[str, DatasetSpec] = Field({}, description="Bundled, seeded example data.")
     sources: dict[str, SourceSpec] = Field(description="The streams.", min_length=1)
     tables: dict[str, ReferenceTableSpec] = Field({}, description="Reference tables.")
     queries: dict[str, Annotated[QuerySpec, BeforeValidator(_expand_sql)]] = Field(
@@ -226,9 +214,9 @@ class Spec(SpecModel):
     operators: dict[str, OperatorSpec] = Field({}, description="Python operators.")
     balancing: Annotated[BalancingSpec | None, BeforeValidator(_parse_balancing)] = Field(
         default_factory=BalancingSpec,
-        description="How keys and queries are kept even. `off`: by hash and order of arrival.",
+        description="Balancing of keys and queries. `off`: by hash and order of arrival.",
     )
-    sinks: dict[str, SinkSpec] = Field({}, description="Where results go.")
+    sinks: dict[str, SinkSpec] = Field({}, description="Destinations of results.")
     spark: SparkSpec = Field(
         default_factory=lambda: SparkSpec.model_validate({}), description="The Spark session."
     )

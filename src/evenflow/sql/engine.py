@@ -1,8 +1,8 @@
-"""The one door to DuckDB: locked down, limited in memory and time, the same for every query.
+"""The only access to DuckDB: locked down, and limited in memory and time.
 
-A query is untrusted. What it may say is decided before (`expressions`, `functions`: an allow-list);
-this module sees to it that even a statement which slipped through reaches no file, network,
-extension, setting or Python variable, and is stopped when it runs too long.
+Queries are untrusted. `translate` passes on only what is on its allow-list; should a statement slip
+through, it still reaches no file, network, extension, setting or Python variable here, and it is
+stopped when it runs too long.
 """
 
 import threading
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
+from typing import Literal
 
 import duckdb
 import pyarrow as pa
 
-from evenflow.sql.failure import QueryFailed
-from evenflow.sql.rows import to_physical_types
+from evenflow.sql.types import to_physical_types
 
 _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
@@ -48,16 +48,31 @@ _LOCKDOWN_STATEMENTS = (
 ROWS_TABLE = "\x01rows"  # no query can contain a control character, so this is never a user's name
 MAX_STATEMENTS = 2_000
 SMALL_BATCH_ROWS = 20_000
-TICK_SECONDS = 0.05  # seconds between looks at the deadline of what runs
-# `execute` takes half the time of `sql` but copies the result once, which is why DuckDB warns: we
-# choose it for small batches only, where the copy is nothing.
+TICK_SECONDS = 0.05  # how often the deadline of a running statement is checked
+# `execute` takes half the time of `sql` but copies the result, which is why DuckDB warns. We use it
+# for small batches only, where the copy is cheap.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy")
 
 
-class Engine:
-    """A DuckDB of one worker process; not for use by two threads at once.
+class QueryFailed(Exception):  # noqa: N818 - it is the query that failed, not the program
+    """A query exceeded a limit, or failed on a row; drop its task and quarantine the query.
 
-    `statement_seconds` limits one statement. `time_limit` limits all statements of a query's batch.
+    `reason`: a time limit, DuckDB's memory limit, or an error of the query or Python operator.
+    """
+
+    def __init__(self, reason: Literal["time", "memory", "error"], message: str) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Engine:
+    """An in-memory DuckDB; each worker process has one, used by one thread at a time.
+
+    `statement_seconds` limits one statement, `time_limit` all statements of a query's batch.
     """
 
     def __init__(self, *, memory_limit: str = "256MB", statement_seconds: float = 30.0) -> None:
@@ -89,44 +104,39 @@ class Engine:
                     self._connection.unregister(name)
 
     def run_prepared(self, sql: str, rows: pa.Table) -> pa.Table:
-        """Run a SELECT over one table, named `ROWS_TABLE` in it, that is run batch after batch.
+        """Run a SELECT over `ROWS_TABLE`; it is planned once and reused for every batch.
 
-        Planned once, which small batches feel. Not for joins, whose plan should follow the
-        sizes of the tables.
+        Do not use it for joins: their plan should depend on the sizes of the tables.
         """
         try:
             self._watch.raise_if_expired()
             prepared = self._prepare(sql, rows.schema)
-            prepared.input.table = rows
+            prepared.rows = rows
             try:
-                text = f"EXECUTE {prepared.name}"
-                if len(rows) <= SMALL_BATCH_ROWS:
-                    return self._connection.execute(text).to_arrow_table()
-                return self._connection.sql(text).to_arrow_table()
+                connection = self._connection
+                run = connection.execute if len(rows) <= SMALL_BATCH_ROWS else connection.sql
+                return run(f"EXECUTE {prepared.name}").to_arrow_table()
             finally:
-                prepared.input.table = prepared.input.empty
+                prepared.rows = prepared.empty
         except duckdb.Error as error:
             raise self._to_query_failed(error) from None
 
     def _prepare(self, sql: str, schema: pa.Schema) -> "_PreparedStatement":
-        found = self._statements.pop((sql, schema), None)
-        if found is None:
-            name = f"statement_{next(self._name_counter)}"
-            found = _PreparedStatement(name, _BatchInput(schema))
-            self._connection.register(f"rows_{name}", found.input)
-            text = sql.replace(ROWS_TABLE, f"rows_{name}")
-            self._connection.execute(f"PREPARE {name} AS {text}")
-        self._statements[sql, schema] = found  # as the newest
+        prepared = self._statements.pop((sql, schema), None)
+        if prepared is None:
+            prepared = _PreparedStatement(f"statement_{next(self._name_counter)}", schema)
+            self._connection.register(prepared.input_name, prepared)
+            text = sql.replace(ROWS_TABLE, prepared.input_name)
+            self._connection.execute(f"PREPARE {prepared.name} AS {text}")
+        self._statements[sql, schema] = prepared  # the most recently used is last
         if len(self._statements) > MAX_STATEMENTS:
-            self._deallocate(self._statements.pop(next(iter(self._statements))))
-        return found
-
-    def _deallocate(self, prepared: "_PreparedStatement") -> None:
-        self._connection.execute(f"DEALLOCATE {prepared.name}")
-        self._connection.unregister(f"rows_{prepared.name}")
+            oldest = self._statements.pop(next(iter(self._statements)))
+            self._connection.execute(f"DEALLOCATE {oldest.name}")
+            self._connection.unregister(oldest.input_name)
+        return prepared
 
     def create_table(self, table: pa.Table) -> str:
-        """Copy a reference table into the engine and return its name there."""
+        """Copy a table into the engine and return its name there."""
         name = f"kept_{next(self._name_counter)}"
         try:
             self._connection.register("_incoming", table)
@@ -139,27 +149,27 @@ class Engine:
         return name
 
     def share_table(self, table: pa.Table) -> str:
-        """Keep a reference table once, however many tasks read it; each gives it back by `drop_table`."""
-        found = self._shared_tables.get(id(table))
-        if found is None:
-            found = _SharedTable(table, self.create_table(to_physical_types(table)))
-            self._shared_tables[id(table)] = found  # it is held, so its id stays its own
-        found.readers += 1
-        return found.name
+        """Return the engine's one copy of a reference table; each caller must `drop_table` it."""
+        shared = self._shared_tables.get(id(table))
+        if shared is None:
+            shared = _SharedTable(table, self.create_table(to_physical_types(table)))
+            self._shared_tables[id(table)] = shared  # it holds the table, so the id stays valid
+        shared.readers += 1
+        return shared.name
 
     def drop_table(self, name: str) -> None:
-        """Forget a kept table; a shared one when its last reader is gone."""
-        for at, found in list(self._shared_tables.items()):
-            if found.name == name:
-                found.readers -= 1
-                if found.readers:
+        """Drop a table; a shared one once its last reader drops it."""
+        for table_id, shared in list(self._shared_tables.items()):
+            if shared.name == name:
+                shared.readers -= 1
+                if shared.readers:
                     return
-                del self._shared_tables[at]
+                del self._shared_tables[table_id]
         self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[None]:
-        """Interrupt whatever runs inside when the time is over."""
+        """Interrupt the statements inside the block once the time is over."""
         self._watch.start(seconds)
         try:
             yield
@@ -171,30 +181,24 @@ class Engine:
         self._finalizer()
 
     def _to_query_failed(self, error: duckdb.Error) -> QueryFailed:
-        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
         if isinstance(error, duckdb.InterruptException) or self._watch.is_expired:
             return QueryFailed("time", "it ran longer than its time limit")
         if isinstance(error, duckdb.OutOfMemoryException):
-            return QueryFailed("memory", f"it needs more memory than it may have: {said}")
-        return QueryFailed("error", said)
+            return QueryFailed("memory", f"it exceeded its memory limit: {message}")
+        return QueryFailed("error", message)
 
 
-class _BatchInput:
-    """A place for one table after another, which DuckDB reads under one name."""
+class _PreparedStatement:
+    """A prepared statement and its input, which DuckDB reads as an Arrow stream in every batch."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, name: str, schema: pa.Schema) -> None:
+        self.name, self.input_name = name, f"rows_{name}"
         self.schema = schema
-        self.empty = schema.empty_table()
-        self.table = self.empty
+        self.rows = self.empty = schema.empty_table()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
-@dataclass(frozen=True)
-class _PreparedStatement:
-    name: str
-    input: _BatchInput
+        return self.rows.__arrow_c_stream__(requested_schema)
 
 
 @dataclass
@@ -210,10 +214,10 @@ def _shut_down(watch: "_DeadlineWatch", connection: duckdb.DuckDBPyConnection) -
 
 
 class _DeadlineWatch:
-    """One thread that interrupts a connection at a deadline.
+    """A thread that interrupts a connection at a deadline; it lives as long as the engine.
 
-    It looks at the time now and then, and sleeps when nothing has run for a while: to wake it for
-    every step of every query would take longer than small steps do.
+    It checks the deadline every tick and sleeps when nothing has run for a while. Waking it for
+    every step would take longer than a small step does.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -229,12 +233,12 @@ class _DeadlineWatch:
             self._thread = threading.Thread(target=self._run, name="evenflow-watch", daemon=True)
             self._thread.start()
         self._deadline = time.monotonic() + seconds
-        if self._is_sleeping:  # set by the thread before it looks at the deadline a last time
+        if self._is_sleeping:  # set by the thread before its last check of the deadline
             with self._condition:
                 self._condition.notify()
 
     def stop(self) -> None:
-        with self._condition:  # so that no interrupt is under way, which would meet the next query
+        with self._condition:  # wait for a running interrupt, or it would hit the next query
             self._deadline = None
 
     def shut_down(self) -> None:
@@ -267,6 +271,6 @@ class _DeadlineWatch:
                         self._condition.wait(TICK_SECONDS)
                     self._is_sleeping = False
                     continue
-                # The deadline has passed: repeat, an interrupt between two statements is lost.
+                # Interrupt repeatedly: an interrupt between two statements has no effect.
                 self._connection.interrupt()
             time.sleep(0.02)

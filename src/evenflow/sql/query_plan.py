@@ -1,27 +1,51 @@
-"""The shape of a compiled query: a tree of three kinds of node, as frozen values.
+"""The plan of a compiled query: a tree of frozen nodes. `compile` writes it, `tasks` run it.
 
-A `SelectNode` selects, projects and joins; a `AggregateNode` aggregates by windows what blocks give it; a
-`UnionNode` puts rows of equal columns together. Rows flow up from streams. SQL inside is DuckDB's.
+A `SelectNode` filters, projects and joins; an `AggregateNode` aggregates the rows of select nodes
+by windows; a `UnionNode` concatenates. Rows flow up from streams. SQL in nodes is DuckDB's.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from evenflow.sql.compile.parameter_bounds import ParameterBound
-from evenflow.sql.translate.typed_expr import Relation
+from evenflow.sql.relation import ColumnRef, Relation
+
+ROW_ALIAS = "_r"  # the alias of the new row in the SQL of a `JoinBuffer`
+SUBSCRIPTIONS_ALIAS = "_subscriptions"  # the alias of a template's table of parameters
+SUBSCRIPTIONS_STORE = (-1, "")  # its key in `QueryPlan.store_keys`
+
+StoreId = tuple[int, str]  # id of the node, alias of the join input ("" for an aggregate)
+SqlColumns = tuple[tuple[str, str], ...]  # (name, SQL) of each selected column
+
+
+class ParameterBound(NamedTuple):
+    """`value_sql comparison :parameter`, implied by the WHERE of a template.
+
+    `price > :limit` holds for no subscription unless `price` is above the smallest limit.
+    """
+
+    value_sql: str
+    comparison: str
+    parameter: str
+    duckdb_type: str
+
+    @property
+    def extreme_function(self) -> str:
+        """The aggregate over the subscriptions to compare with."""
+        return "max" if self.comparison.startswith("<") else "min"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinBuffer:
-    """The rows of one join input that may still find a partner.
+    """The rows of one join input that can still match.
 
-    `select` is what is kept of a row (with `_t`, its time in microseconds), `where` what a row must
-    fulfil alone, `retention_us` how far behind the watermark `_t` may fall before the row is useless.
+    `select` are the buffered columns, with `_t`, the row's time in microseconds. `where` are the
+    conditions on this input alone. A row is dropped once `_t < watermark - retention_us`.
     """
 
-    select: tuple[tuple[str, str], ...]
+    select: SqlColumns
     where: tuple[str, ...]
     retention_us: int
 
@@ -43,10 +67,10 @@ class JoinProbe:
 
 @dataclass(frozen=True, slots=True)
 class NodeInput:
-    """Rows that arrive, under an alias: of a stream (by name) or of a node below.
+    """Rows of a stream (by name) or of a node, under an alias.
 
-    `drops_late_rows` rows of a stream are dropped as late once their time is below the watermark; where a
-    window above decides (an aggregate straight over the stream), they are not.
+    With `drops_late_rows`, rows of a stream below the watermark are dropped. An aggregate directly
+    over the stream keeps them, as a window can still be open for them.
     """
 
     alias: str
@@ -66,30 +90,36 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class SelectNode:
-    """SELECT ... FROM inputs, tables WHERE ...; `probes[i]` lead from new rows of input i.
+    """SELECT ... FROM inputs, references WHERE ...; `probes[i]` start from new rows of input i.
 
-    `parameter_bounds` follow from `where`, if rows meet the subscriptions of a template here.
+    `lineage` maps result columns to the input columns they copy. `parameter_bounds` are set where
+    rows are joined with the subscriptions of a template.
     """
 
     id: int
     inputs: tuple[NodeInput, ...]
     references: tuple[TableReference, ...]
     where: tuple[str, ...]
-    select: tuple[tuple[str, str], ...]
+    select: SqlColumns
     preaggregates: bool
     relation: Relation
-    lineage: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    equal_columns: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = ()
+    lineage: Mapping[str, ColumnRef] = field(default_factory=dict)
+    equal_columns: tuple[tuple[ColumnRef, ColumnRef], ...] = ()
     probes: tuple[tuple[JoinProbe, ...], ...] = ()
     parameter_bounds: tuple[ParameterBound, ...] = ()
+
+    @property
+    def joins_subscriptions(self) -> bool:
+        """Whether rows are joined with the subscriptions of a template here."""
+        return any(r.table == SUBSCRIPTIONS_ALIAS for r in self.references)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Windows of `size_us` that begin every `slide_us` from `start_us`; panes divide them evenly.
+    """Windows of `size_us` that start every `slide_us` from `start_us`; panes divide them evenly.
 
-    A time group that is no window is one of size 1: it is complete when the time has passed.
-    `lag_us`: times still to come are at least watermark - lag_us.
+    Grouping by a plain time is a window of size 1. Times still to come are at least
+    `watermark - lag_us`.
     """
 
     size_us: int
@@ -101,18 +131,18 @@ class WindowSpec:
 
 @dataclass(frozen=True, slots=True)
 class AggregateNode:
-    """GROUP BY window, columns: feeds make partial rows per pane, `select` the answer of a window.
+    """GROUP BY window, columns: `feeds` compute partial rows per pane, `select` a window's result.
 
-    Stored columns: `_t` (the pane's start), `_n` (rows), `keys`, and the partials with their merge.
+    `partial_schema` has `_t` (start of the pane), the `keys`, the partial columns, and `_n` (rows).
     """
 
     id: int
     feeds: tuple[SelectNode, ...]
     windows: WindowSpec
     keys: tuple[str, ...]
-    merges: tuple[tuple[str, str], ...]
+    merges: SqlColumns
     partial_schema: pa.Schema
-    select: tuple[tuple[str, str], ...]
+    select: SqlColumns
     having: str | None
     relation: Relation
     lineage: Mapping[str, str] = field(default_factory=dict)
@@ -130,34 +160,52 @@ class UnionNode:
 PlanNode = SelectNode | AggregateNode | UnionNode
 
 
-def nodes_bottom_up(node: PlanNode) -> "list[PlanNode]":
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """All a task needs to run a query.
+
+    `store_keys` are the columns by which each store is split over workers, empty if it is not.
+    `parameters` is the schema of a template's subscriptions.
+    """
+
+    root: PlanNode
+    time_columns: Mapping[str, str]
+    store_keys: Mapping[StoreId, tuple[str, ...]]
+    parameters: pa.Schema | None = None
+
+
+def nodes_bottom_up(root: PlanNode) -> list[PlanNode]:
     """List the nodes of a tree, children first, each once."""
     seen: dict[int, PlanNode] = {}
 
-    def visit(at: PlanNode) -> None:
-        if at.id in seen:
+    def visit(node: str | PlanNode) -> None:
+        if isinstance(node, str) or node.id in seen:
             return
-        for child in child_nodes(at):
+        if isinstance(node, UnionNode):
+            children: tuple[str | PlanNode, ...] = node.parts
+        elif isinstance(node, AggregateNode):
+            children = node.feeds
+        else:
+            children = tuple(i.feed for i in node.inputs)
+        for child in children:
             visit(child)
-        seen[at.id] = at
+        seen[node.id] = node
 
-    visit(node)
+    visit(root)
     return list(seen.values())
 
 
-def child_nodes(node: PlanNode) -> "list[PlanNode]":
-    """List the nodes a node reads."""
-    if isinstance(node, UnionNode):
-        return list(node.parts)
-    if isinstance(node, AggregateNode):
-        return list(node.feeds)
-    return [i.feed for i in node.inputs if not isinstance(i.feed, str)]
-
-
-def source_stream(node: "str | PlanNode") -> str | None:
-    """Name the stream if rows reach this node straight from one, with no state between."""
+def source_stream(node: str | PlanNode) -> str | None:
+    """Return the stream whose rows reach this node without state in between, if there is one."""
     while not isinstance(node, str):
         if not isinstance(node, SelectNode) or len(node.inputs) != 1:
             return None
         node = node.inputs[0].feed
     return node
+
+
+def source_streams(root: PlanNode) -> tuple[str, ...]:
+    """List the streams a tree reads, each once."""
+    nodes = (n for n in nodes_bottom_up(root) if isinstance(n, SelectNode))
+    feeds = (i.feed for n in nodes for i in n.inputs)
+    return tuple(dict.fromkeys(feed for feed in feeds if isinstance(feed, str)))

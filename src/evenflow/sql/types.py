@@ -1,7 +1,8 @@
 """Spark's types, written as Arrow types, and Spark's rules for widening them.
 
 TIMESTAMP is `timestamp[us, tz=UTC]`, TIMESTAMP_NTZ is `timestamp[us]`. Inside DuckDB both are plain
-TIMESTAMP in UTC, so no answer depends on a session's time zone.
+TIMESTAMP in UTC, so no result depends on a session's time zone. The physical types are those of
+rows between nodes and in DuckDB.
 """
 
 import re
@@ -22,62 +23,50 @@ WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 MAX_DECIMAL_DIGITS = 38
 _INTEGERS = (BYTE, SHORT, INT, LONG)
 _INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
-_SCALAR_NAMES: dict[pa.DataType, tuple[str, str]] = {  # Spark's name, DuckDB's name
-    BOOLEAN: ("BOOLEAN", "BOOLEAN"),
-    BYTE: ("TINYINT", "TINYINT"),
-    SHORT: ("SMALLINT", "SMALLINT"),
-    INT: ("INT", "INTEGER"),
-    LONG: ("BIGINT", "BIGINT"),
-    FLOAT: ("FLOAT", "FLOAT"),
-    DOUBLE: ("DOUBLE", "DOUBLE"),
-    STRING: ("STRING", "VARCHAR"),
-    BINARY: ("BINARY", "BLOB"),
-    DATE: ("DATE", "DATE"),
-    TIMESTAMP: ("TIMESTAMP", "TIMESTAMP"),
-    TIMESTAMP_NTZ: ("TIMESTAMP_NTZ", "TIMESTAMP"),
-    NULL: ("VOID", "INTEGER"),
-}
-_SCALAR_TYPES = {
-    exp.DType.BOOLEAN: BOOLEAN,
-    exp.DType.TINYINT: BYTE,
-    exp.DType.SMALLINT: SHORT,
-    exp.DType.INT: INT,
-    exp.DType.BIGINT: LONG,
-    exp.DType.FLOAT: FLOAT,
-    exp.DType.DOUBLE: DOUBLE,
-    exp.DType.TEXT: STRING,
-    exp.DType.VARCHAR: STRING,
-    exp.DType.BINARY: BINARY,
-    exp.DType.DATE: DATE,
-    exp.DType.TIMESTAMPTZ: TIMESTAMP,
-    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
-    exp.DType.TIMESTAMP: TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
-}
+_D = exp.DType
+_SCALARS: tuple[tuple[pa.DataType, str, str, tuple[exp.DType, ...]], ...] = (
+    # Arrow, Spark, DuckDB, sqlglot
+    (BOOLEAN, "BOOLEAN", "BOOLEAN", (_D.BOOLEAN,)),
+    (BYTE, "TINYINT", "TINYINT", (_D.TINYINT,)),
+    (SHORT, "SMALLINT", "SMALLINT", (_D.SMALLINT,)),
+    (INT, "INT", "INTEGER", (_D.INT,)),
+    (LONG, "BIGINT", "BIGINT", (_D.BIGINT,)),
+    (FLOAT, "FLOAT", "FLOAT", (_D.FLOAT,)),
+    (DOUBLE, "DOUBLE", "DOUBLE", (_D.DOUBLE,)),
+    (STRING, "STRING", "VARCHAR", (_D.TEXT, _D.VARCHAR)),
+    (BINARY, "BINARY", "BLOB", (_D.BINARY,)),
+    (DATE, "DATE", "DATE", (_D.DATE,)),
+    (TIMESTAMP, "TIMESTAMP", "TIMESTAMP", (_D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMP)),
+    (TIMESTAMP_NTZ, "TIMESTAMP_NTZ", "TIMESTAMP", (_D.TIMESTAMPNTZ,)),
+    (NULL, "VOID", "INTEGER", ()),
+)
+_SPARK_NAMES = {kind: name for kind, name, _, _ in _SCALARS}
+_DUCKDB_NAMES = {kind: name for kind, _, name, _ in _SCALARS}
+_PARSED_TYPES = {parsed: kind for kind, _, _, several in _SCALARS for parsed in several}
 
 
 def is_integer(kind: pa.DataType) -> bool:
-    """Tell whether the type is a whole number."""
+    """Return whether the type is an integer."""
     return kind in _INTEGERS
 
 
 def is_decimal(kind: pa.DataType) -> bool:
-    """Tell whether the type is DECIMAL."""
+    """Return whether the type is DECIMAL."""
     return bool(pa.types.is_decimal(kind))
 
 
 def is_floating(kind: pa.DataType) -> bool:
-    """Tell whether the type is FLOAT or DOUBLE."""
+    """Return whether the type is FLOAT or DOUBLE."""
     return kind in (FLOAT, DOUBLE)
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Tell whether arithmetic is defined on the type."""
+    """Return whether arithmetic is defined on the type."""
     return is_integer(kind) or is_floating(kind) or is_decimal(kind)
 
 
 def is_timestamp(kind: pa.DataType) -> bool:
-    """Tell whether the type is a timestamp."""
+    """Return whether the type is a timestamp."""
     return kind in (TIMESTAMP, TIMESTAMP_NTZ)
 
 
@@ -89,7 +78,7 @@ def spark_name(kind: pa.DataType) -> str:
     """
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    return _SCALAR_NAMES[kind][0] if kind in _SCALAR_NAMES else str(kind).upper()
+    return _SPARK_NAMES.get(kind) or str(kind).upper()
 
 
 def duckdb_name(kind: pa.DataType) -> str:
@@ -101,12 +90,13 @@ def duckdb_name(kind: pa.DataType) -> str:
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if pa.types.is_struct(kind):
-        return f"STRUCT({', '.join(f'{quote_identifier(f.name)} {duckdb_name(f.type)}' for f in kind)})"
+        fields = ", ".join(f"{quote_identifier(f.name)} {duckdb_name(f.type)}" for f in kind)
+        return f"STRUCT({fields})"
     if pa.types.is_list(kind):
         return f"{duckdb_name(kind.value_type)}[]"
-    if kind not in _SCALAR_NAMES:
-        raise InputError(f"a column of type {kind} cannot be computed with; only pass it through")
-    return _SCALAR_NAMES[kind][1]
+    if kind not in _DUCKDB_NAMES:
+        raise InputError(f"a column of type {kind} can be selected but not used in expressions")
+    return _DUCKDB_NAMES[kind]
 
 
 def quote_identifier(identifier: str) -> str:
@@ -119,8 +109,18 @@ def quote_string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def column_sql(alias: str, column: str) -> str:
+    """Write a column of a table for DuckDB."""
+    return f"{quote_identifier(alias)}.{quote_identifier(column)}"
+
+
+def select_list_sql(columns: Iterable[tuple[str, str]]) -> str:
+    """Write columns, given as (name, SQL), for SELECT."""
+    return ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in columns)
+
+
 def canonical_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table of types
-    """Bring an Arrow type to the one form that stands for its Spark type."""
+    """Return the one Arrow type that we use for a Spark type."""
     if pa.types.is_timestamp(kind):
         return TIMESTAMP if kind.tz else TIMESTAMP_NTZ
     if kind in (pa.large_string(), pa.string_view()):
@@ -137,7 +137,7 @@ def canonical_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table
 
 
 def physical_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type the column has between our operators: timestamps without a zone."""
+    """Return the type of a column between nodes: timestamps have no time zone."""
     if pa.types.is_timestamp(kind):
         return TIMESTAMP_NTZ
     if pa.types.is_struct(kind):
@@ -148,8 +148,23 @@ def physical_type(kind: pa.DataType) -> pa.DataType:
 
 
 def physical_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema rows have between our operators."""
+    """Return the schema of rows between nodes."""
     return pa.schema([pa.field(f.name, physical_type(f.type)) for f in schema])
+
+
+def to_physical_types(rows: pa.Table) -> pa.Table:
+    """Cast rows of a stream or table to physical types."""
+    schema = pa.schema([(f.name, physical_type(canonical_type(f.type))) for f in rows.schema])
+    return rows if rows.schema.equals(schema) else rows.cast(schema)
+
+
+def to_result_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast results to Spark's types."""
+    rows = rows.rename_columns(schema.names)
+    for index, column in enumerate(schema):
+        if column.type == NULL:
+            rows = rows.set_column(index, column, pa.nulls(len(rows)))
+    return rows.cast(schema)
 
 
 def parse_type(node: exp.DataType) -> pa.DataType:
@@ -160,14 +175,14 @@ def parse_type(node: exp.DataType) -> pa.DataType:
         if not 0 < precision <= MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
             raise InputError(f"DECIMAL({precision},{scale}) does not exist; at most 38 digits")
         return pa.decimal128(precision, scale)
-    kind = _SCALAR_TYPES.get(node.this)
+    kind = _PARSED_TYPES.get(node.this)
     if kind is None or (parameters and kind != STRING):
         raise InputError(f"a cast to {node.sql('spark')} is not supported; cast to a scalar type")
     return kind
 
 
 def decimal_type_of(kind: pa.DataType) -> Any:
-    """Return the DECIMAL that holds every value of an integer type (DECIMAL stays itself)."""
+    """Return the DECIMAL that holds every value of an integer type; a DECIMAL is returned as is."""
     return kind if is_decimal(kind) else pa.decimal128(_INTEGER_DIGITS[kind], 0)
 
 
@@ -200,27 +215,27 @@ def _common_number_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | 
 
 
 def check_column_names(names: Iterable[str]) -> None:
-    """Refuse names that clash: with each other (case does not count), or with our own."""
+    """Refuse names that clash with each other (ignoring case) or with internal columns."""
     seen: set[str] = set()
-    for each in names:
-        if each.lower() in seen:
-            raise InputError(f"two columns are named {each!r} (case does not count); rename one")
-        if any(character < " " for character in each):
-            raise InputError(f"the column name {each!r} has control characters; rename it")
-        if re.fullmatch(r"_(t|e\d+)", each.lower()):
-            raise InputError(f"the column name {each!r} is used inside; rename it")
-        seen.add(each.lower())
+    for name in names:
+        if name.lower() in seen:
+            raise InputError(f"two columns are named {name!r} (ignoring case); rename one")
+        if any(character < " " for character in name):
+            raise InputError(f"the column name {name!r} has control characters; rename it")
+        if re.fullmatch(r"_(t|e\d+)", name.lower()):
+            raise InputError(f"the column name {name!r} is reserved; rename it")
+        seen.add(name.lower())
 
 
 def is_hashable(kind: pa.DataType) -> bool:
-    """Tell whether values can be a key: scalars and structs of them."""
+    """Return whether values can be a key: scalars and structs of them."""
     if pa.types.is_struct(kind):
         return all(is_hashable(f.type) for f in kind)
     return not pa.types.is_nested(kind)
 
 
 def hash_compatible(*kinds: pa.DataType) -> bool:
-    """Tell whether equal values of these types have equal hashes, as routing needs.
+    """Return whether equal values of these types have equal hashes, as routing needs.
 
     >>> hash_compatible(INT, LONG), hash_compatible(INT, DOUBLE)
     (True, False)

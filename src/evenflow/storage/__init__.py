@@ -1,1 +1,1 @@
-"""Files of a checkpoint: atomic writes, records with checksums, bundles of Arrow tables, history."""
+"""Files of a checkpoint: atomic writes, checksummed records, bundles of Arrow tables, history."""

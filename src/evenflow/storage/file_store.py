@@ -1,4 +1,4 @@
-"""Files beside the checkpoint, by name below one root: a local path or any URI Arrow can open."""
+"""Files below one root: a local path, or a URI of any file system that Arrow supports."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from evenflow.storage.records import Value
 
 
 class FileStore:
-    """Read, write and list files. A file is there whole or not at all.
+    """Reads, writes and lists files; a write is atomic. Stateless, so threads may share it.
 
     >>> import tempfile
     >>> store = FileStore(tempfile.mkdtemp())
@@ -36,22 +36,22 @@ class FileStore:
             try:
                 self._filesystem, self._base_path = fs.FileSystem.from_uri(self.uri)
             except (pa.ArrowException, OSError, ValueError) as error:
-                raise InputError(f"the checkpoint {root!r} cannot be opened: {error}") from None
+                raise InputError(f"cannot open the checkpoint {root!r}: {error}") from None
 
     @property
     def spark_uri(self) -> str:
-        """Its name for Spark, which takes a percent sign in a path as it stands."""
+        """The root for Spark, which does not decode percent signs in a path."""
         return self.uri if self.local_root is None else f"file://{self.local_root}"
 
     def write(self, name: str, parts: Iterable[Any], *, durable: bool = False) -> None:
-        """Write under a passing name, then rename; `durable` waits for the disk."""
-        # Spark reads no file whose name begins with a dot.
+        """Write to a temporary file, then rename it; `durable` waits for the disk."""
+        # Spark ignores files whose name begins with a dot.
         folder, slash, base = name.rpartition("/")
-        passing = f"{folder}{slash}.{base}.{uuid.uuid4().hex[:12]}"
+        temporary = f"{folder}{slash}.{base}.{uuid.uuid4().hex[:12]}"
         if self.local_root is None:
-            self._write_remote(name, passing, parts)
+            self._write_remote(name, temporary, parts)
             return
-        path, target = self.local_root / passing, self.local_root / name
+        path, target = self.local_root / temporary, self.local_root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             for part in parts:
@@ -63,8 +63,8 @@ class FileStore:
         if durable:
             _fsync_folder(target.parent)
 
-    def _write_remote(self, name: str, passing: str, parts: Iterable[Any]) -> None:
-        path, target = f"{self._base_path}/{passing}", f"{self._base_path}/{name}"
+    def _write_remote(self, name: str, temporary: str, parts: Iterable[Any]) -> None:
+        path, target = f"{self._base_path}/{temporary}", f"{self._base_path}/{name}"
         self._filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
         with self._filesystem.open_output_stream(path) as file:
             for part in parts:
@@ -72,7 +72,7 @@ class FileStore:
         self._filesystem.move(path, target)
 
     def read(self, name: str) -> pa.Buffer:
-        """Return a file's bytes, mapped rather than copied where it is local."""
+        """Return the bytes of a file; a local file is memory-mapped."""
         if self.local_root is not None:
             path = self.local_root / name
             if path.stat().st_size == 0:
@@ -82,17 +82,17 @@ class FileStore:
             return file.read_buffer()
 
     def list_names(self, folder: str) -> list[str]:
-        """List a folder, sorted, without files still being written; none if it is missing."""
+        """Return the sorted names in a folder, without temporary files; none if it is missing."""
         if self.local_root is not None:
             path = self.local_root / folder
-            found = [entry.name for entry in os.scandir(path)] if path.is_dir() else []
+            names = [entry.name for entry in os.scandir(path)] if path.is_dir() else []
         else:
             selector = fs.FileSelector(f"{self._base_path}/{folder}", allow_not_found=True)
-            found = [info.base_name for info in self._filesystem.get_file_info(selector)]
-        return sorted(name for name in found if not name.startswith("."))
+            names = [info.base_name for info in self._filesystem.get_file_info(selector)]
+        return sorted(name for name in names if not name.startswith("."))
 
     def exists(self, name: str) -> bool:
-        """Tell whether a file is there."""
+        """Tell whether a file exists."""
         if self.local_root is not None:
             return (self.local_root / name).exists()
         return bool(
@@ -100,7 +100,7 @@ class FileStore:
         )
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove files; those already gone are fine."""
+        """Delete files; missing ones are ignored."""
         for name in names:
             if self.local_root is not None:
                 (self.local_root / name).unlink(missing_ok=True)
@@ -118,7 +118,7 @@ class FileStore:
         if hashlib.sha256(body).hexdigest().encode() != digest:
             raise InputError(
                 f"{name} in the checkpoint is damaged: its checksum does not match; "
-                "restore the checkpoint from a copy or start with a new one"
+                "restore the checkpoint from a backup or start with a new one"
             )
         return records.decode(body, kind)
 

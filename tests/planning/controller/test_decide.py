@@ -339,7 +339,7 @@ def test_planners_that_look_at_bursts_move_them_apart(operators: str) -> None:
         ({"order": "cold"}, "order must be one of hot, small"),
         ({"max_imbalance": -0.1}, "max_imbalance must be a number of at least 0, got -0.1"),
         ({"hysteresis": 1.5}, "hysteresis must lie in 0..1, got 1.5"),
-        ({"samples": 0}, "samples must be 1 to the window of 16, got 0"),
+        ({"samples": 0}, "samples must be between 1 and window = 16, got 0"),
         ({"budget_items": 0}, "budget_items must be above 0"),
         ({"min_gain": float("nan")}, "min_gain must be a number"),
     ],

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from tests.support.flows import history, plans, run, valid_plan, whole_flow, zipf_flow
 
-from evenflow.model import Move, Plan, RoutingTable, Snapshot, Transfer, hash_keys, moves_between
+from evenflow.model import (
+    Move,
+    Plan,
+    RoutingTable,
+    Snapshot,
+    Transfer,
+    Trigger,
+    hash_keys,
+    moves_between,
+)
 from evenflow.planning.controller import (
     Balancing,
     decide,
@@ -376,7 +385,7 @@ def test_the_rest_of_a_plan_for_traffic_is_followed_though_the_load_is_even() ->
     run(flow, 4)
     assert flow.decisions[-1].reason == "balanced"
     together = replace(flow.plan, placement={"a": 0, "b": 1, "c": 1, "d": 0})
-    before = replace(flow.decisions[-1], trigger="traffic", plan=flow.plan, target=together)
+    before = replace(flow.decisions[-1], trigger=Trigger.TRAFFIC, plan=flow.plan, target=together)
     decision = decide(flow.snapshots, [*flow.decisions[:-1], before], Balancing())
     assert decision.trigger == "staged"
     assert decision.plan == together

@@ -97,9 +97,9 @@ def test_what_if_a_query_is_pinned_or_rates_grow(flow: SyntheticFlow) -> None:
 
 
 def test_questions_about_nothing_are_refused() -> None:
-    with pytest.raises(InputError, match="nothing was recorded"):
+    with pytest.raises(InputError, match="no batches are recorded"):
         replay_history([], Balancing())
-    with pytest.raises(InputError, match="nothing was recorded"):
+    with pytest.raises(InputError, match="no batches are recorded"):
         evaluate_scenario([], Scenario(added_workers=1), Balancing())
 
 

@@ -5,10 +5,11 @@ import pytest
 from tests.support.operator_cases import bursts, snapshot
 
 from evenflow.errors import InputError
-from evenflow.planning.operators.clustering import cluster_operators, plan_clustered
-from evenflow.planning.operators.domains import (
+from evenflow.planning.operators.large_clusters import (
+    cluster_operators,
     disjoint_domains,
     overlapping_domains,
+    plan_clustered,
     plan_decentralised,
     plan_domains,
     restrict_to_workers,

@@ -4,26 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.operator_cases import bursts, snapshot, snapshots
+from tests.support.operator_cases import bursts, operator_rows, snapshot, snapshots
 
 from evenflow.model.arrays import Workers
+from evenflow.planning.least_load import place_by_preference, place_on_least_loaded_plain
 from evenflow.planning.operators.cor_glb import cor_glb, cor_glb_plain
-from evenflow.planning.operators.descent import descend
-from evenflow.planning.operators.improvement import correlation_round, correlation_round_plain
-from evenflow.planning.operators.load_statistics import centred
+from evenflow.planning.operators.descent import SourceReads, descend
+from evenflow.planning.operators.load_statistics import worker_series
 from evenflow.planning.operators.pairwise import (
     EXCHANGE,
     ONE_WAY,
     REDISTRIBUTE,
     balance_round,
     balance_round_plain,
+    correlation_round,
+    correlation_round_plain,
 )
-from evenflow.planning.operators.place_by_preference import (
-    place_by_preference,
-    place_by_preference_plain,
-)
-from evenflow.planning.operators.problem import OperatorSnapshot
-from evenflow.planning.operators.traffic import SourceTraffic
+from evenflow.planning.operators.problem import OperatorSnapshot, SourceTraffic
 from evenflow.planning.operators.variance import best_change_plain, load_vectors, variance_objective
 
 STEPS = pytest.mark.parametrize("step", [ONE_WAY, REDISTRIBUTE, EXCHANGE])
@@ -34,10 +31,9 @@ STEPS = pytest.mark.parametrize("step", [ONE_WAY, REDISTRIBUTE, EXCHANGE])
 @given(given_snapshot=snapshots())
 def test_balancing(step: int, given_snapshot: OperatorSnapshot) -> None:
     s = given_snapshot
-    deviations, load, movable = centred(s.samples), s.load, s.series.movable.copy()
-    placement = s.placement.copy()
-    balance_round(step, 0.05, 0.2, deviations, load, movable, load, placement, s.workers)
-    plain = balance_round_plain(step, 0.05, 0.2, deviations, load, movable, s.placement, s.workers)
+    rows, placement = operator_rows(s), s.placement.copy()
+    balance_round(step, 0.05, 0.2, rows, placement, s.workers)
+    plain = balance_round_plain(step, 0.05, 0.2, rows, s.placement, s.workers)
     assert placement.tolist() == plain.tolist()
 
 
@@ -46,12 +42,9 @@ def test_balancing(step: int, given_snapshot: OperatorSnapshot) -> None:
 @given(given_snapshot=snapshots(), capacity=st.sampled_from((0.0, 0.5, 1.0)))
 def test_improvement(step: int, given_snapshot: OperatorSnapshot, capacity: float) -> None:
     s = given_snapshot
-    deviations, load, movable = centred(s.samples), s.load, s.series.movable.copy()
-    placement = s.placement.copy()
-    correlation_round(step, 0.8, capacity, 0.2, deviations, load, movable, placement, s.workers)
-    plain = correlation_round_plain(
-        step, 0.8, capacity, 0.2, deviations, load, movable, s.placement, s.workers
-    )
+    rows, placement = operator_rows(s), s.placement.copy()
+    correlation_round(step, 0.8, capacity, 0.2, rows, placement, s.workers)
+    plain = correlation_round_plain(step, 0.8, capacity, 0.2, rows, s.placement, s.workers)
     assert placement.tolist() == plain.tolist()
 
 
@@ -59,20 +52,17 @@ def test_improvement(step: int, given_snapshot: OperatorSnapshot, capacity: floa
 @given(given_snapshot=snapshots())
 def test_cor_glb(given_snapshot: OperatorSnapshot) -> None:
     s = given_snapshot
-    deviations, load, movable = centred(s.samples), s.load, s.series.movable.copy()
-    placement = s.placement.copy()
-    cor_glb(0.8, deviations, load, movable, placement, s.workers)
-    plain = cor_glb_plain(0.8, deviations, load, movable, s.placement, s.workers)
+    rows, placement = operator_rows(s), s.placement.copy()
+    cor_glb(0.8, rows, placement, s.workers)
+    plain = cor_glb_plain(0.8, rows, s.placement, s.workers)
     assert placement.tolist() == plain.tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_cor_glb_at_a_realistic_size(seed: int) -> None:
-    samples = bursts(70, 10, seed)
-    deviations, load = centred(samples), samples.mean(axis=1)
-    movable, placement = np.ones(70, dtype=bool), np.zeros(70, dtype=np.int32)
-    plain = cor_glb_plain(0.8, deviations, load, movable, placement, 7)
-    cor_glb(0.8, deviations, load, movable, placement, 7)
+    rows, placement = operator_rows(snapshot(bursts(70, 10, seed), 7)), np.zeros(70, dtype=np.int32)
+    plain = cor_glb_plain(0.8, rows, placement, 7)
+    cor_glb(0.8, rows, placement, 7)
     assert placement.tolist() == plain.tolist()
 
 
@@ -83,20 +73,20 @@ def test_spreading_by_preference(given_snapshot: OperatorSnapshot) -> None:
     preference, movable = np.round(s.load, 2), s.series.movable.copy()
     placement = s.placement.copy()
     place_by_preference(preference, s.load, movable, placement, s.workers)
-    plain = place_by_preference_plain(preference, s.load, movable, s.placement, s.workers)
+    order = sorted(np.flatnonzero(movable).tolist(), key=lambda o: (-preference[o], o))
+    fixed = worker_series(s.load[~movable, None], s.placement[~movable], s.workers)[:, 0]
+    plain = s.placement.copy()
+    plain[order] = place_on_least_loaded_plain(s.load[order], fixed)
     assert placement.tolist() == plain.tolist()
 
 
 def descended(s: OperatorSnapshot, max_moved: int, traffic: SourceTraffic) -> Workers:
     vectors, placement = load_vectors(s), s.placement.copy()
-    totals = np.zeros((s.workers, vectors.shape[1]))
-    np.add.at(totals, placement, vectors)
-    descend(
-        max_moved, vectors, vectors @ totals.T, np.zeros(len(placement)), s.placement.copy(),
-        np.flatnonzero(s.series.movable), placement,
-        traffic.price, traffic.starts, traffic.reads, traffic.rates,
-        traffic.reader_counts(placement, s.workers),
-    )  # fmt: skip
+    dots = vectors @ worker_series(vectors, placement, s.workers).T
+    readers = traffic.reader_counts(placement, s.workers)
+    reads = SourceReads(traffic.price, traffic.starts, traffic.reads, traffic.rates, readers)
+    free, prices = np.flatnonzero(s.series.movable), np.zeros(len(placement))
+    descend(max_moved, vectors, dots, prices, s.placement.copy(), free, placement, reads)
     return placement
 
 

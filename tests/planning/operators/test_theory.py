@@ -9,20 +9,23 @@ from tests.support.operator_cases import bursts
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
-from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.cor_bal import pair_score_plain
-from evenflow.planning.operators.correlation_score import pair_score
-from evenflow.planning.operators.ideal_rates import ideal_loads, ideal_rates
+from evenflow.planning.operators.correlation_score import centred_correlation, pair_score
 from evenflow.planning.operators.load_statistics import (
     centred,
     correlations,
-    covariance,
     divergent_level,
     mean_correlation,
-    series_correlation,
     series_variance,
     std_lower_bound,
 )
+from evenflow.planning.operators.pairwise_steps import pair_score_plain
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads, ideal_rates
+from evenflow.research.operator_simulator.network import OperatorNetwork
+
+
+def series_correlation(first: Floats, second: Floats) -> float:
+    return centred_correlation(*centred(np.stack([first, second])))
+
 
 loads = st.floats(0, 10, allow_nan=False).map(lambda value: round(value, 6))
 
@@ -53,7 +56,7 @@ def test_correlations_agree_with_the_definition(series: Floats) -> None:
         for j, two in enumerate(series):
             assert found[i, j] == pytest.approx(series_correlation(one, two), abs=1e-6)
             if i != j and min(one.std(), two.std()) > 1e-3:
-                expected = covariance(one, two) / (one.std() * two.std())
+                expected = float(np.cov(one, two, ddof=0)[0, 1]) / (one.std() * two.std())
                 assert found[i, j] == pytest.approx(expected, abs=1e-6)
     pairs = [found[i, j] for i in range(len(series)) for j in range(i)]
     assert mean_correlation(series) == pytest.approx(np.mean(pairs))

@@ -18,7 +18,8 @@ from evenflow.planning.queries import (
     measure_placement,
     plan_queries,
 )
-from evenflow.planning.queries.metrics import loads_by_worker, total_traffic
+from evenflow.planning.queries.metrics import total_traffic
+from evenflow.planning.queries.problem import loads_by_worker
 from evenflow.research.subscription_workload import random_subscriptions
 
 

@@ -17,11 +17,11 @@ from evenflow.planning.queries import (
     measure_placement,
     plan_queries,
 )
-from evenflow.planning.queries.kahypar import SolverMissing, kahypar
 from evenflow.planning.queries.local_search import pass_order, search_pass
-from evenflow.planning.queries.metrics import loads_by_worker, total_traffic
+from evenflow.planning.queries.metrics import total_traffic
 from evenflow.planning.queries.neighbourhood_expansion import expand_neighbourhoods
 from evenflow.planning.queries.partition import partition
+from evenflow.planning.queries.problem import loads_by_worker
 from evenflow.planning.queries.search_state import (
     place_groups,
     place_remaining_groups,
@@ -29,6 +29,7 @@ from evenflow.planning.queries.search_state import (
     start_search,
     workers_of_queries,
 )
+from evenflow.research.kahypar import SolverMissing, kahypar
 from evenflow.research.subscription_workload import random_subscriptions
 
 
@@ -133,8 +134,8 @@ def test_mt_kahypar_agrees_on_the_objective() -> None:
     assert search_traffic(search) == pytest.approx(
         total_traffic(problem.subscriptions, workers, 10)
     )
-    figures = measure_placement(problem, plan_queries(problem, "partition", np.random.default_rng(0)),
-                     online=False)  # fmt: skip
+    placement = plan_queries(problem, "partition", np.random.default_rng(0))
+    figures = measure_placement(problem, placement, online=False)
     assert figures.traffic <= 1.05 * search_traffic(search)
 
 

@@ -19,7 +19,7 @@ from evenflow.planning.queries import (
 )
 from evenflow.planning.queries.greedy_rounds import fill_by_rounds, fill_by_rounds_plain
 from evenflow.planning.queries.metrics import total_traffic, total_traffic_plain
-from evenflow.planning.queries.offline import start_fill, worker_capacities
+from evenflow.planning.queries.offline import start_fill
 from evenflow.research.subscription_workload import random_subscriptions, with_source_rates
 
 
@@ -51,7 +51,7 @@ def test_theorem_3(sizes: list[int], workers: int, equal: bool, seed: int) -> No
     problem = PlacementProblem.of(Subscriptions.from_source_sets(queries, rates), workers)
     placement = plan_queries(problem, "single-source", rng)
     cost = total_traffic(problem.subscriptions, placement.workers, workers)
-    room = np.floor(worker_capacities(problem)[0])
+    room = np.floor(problem.capacities()[0])
     least = float((rates * np.ceil(np.array(sizes) / room)).sum())
     ratio = 1 + workers / len(sizes) if equal else 2.0
     assert cost <= min(ratio, 2.0) * least * (1 + 1e-9)
@@ -62,7 +62,7 @@ def optimum(problem: PlacementProblem) -> float:
     count, workers, room = (
         len(problem.subscriptions),
         len(problem.fleet),
-        worker_capacities(problem),
+        problem.capacities(),
     )
     best = np.inf
     for at in itertools.product(range(workers), repeat=count):

@@ -18,12 +18,10 @@ from evenflow.planning.queries import (
     departure_events,
     place_arrivals,
 )
+from evenflow.planning.queries.baselines import expected_traffic
 from evenflow.planning.queries.herd import COPY_HALF_COUNT, COPY_WEIGHT, herd
-from evenflow.planning.queries.leastcost import leastcost_plain
-from evenflow.planning.queries.leastqt import leastqt_plain
-from evenflow.planning.queries.leastsource import leastsource_plain
+from evenflow.planning.queries.least_rules import leastcost_plain, leastqt_plain, leastsource_plain
 from evenflow.planning.queries.metrics import total_traffic_plain
-from evenflow.planning.queries.onrand import expected_traffic
 from evenflow.planning.queries.problem import ROUNDING
 from evenflow.planning.queries.reserve import plan_reservations
 from evenflow.research.subscription_workload import random_subscriptions

@@ -12,7 +12,6 @@ from evenflow.planning.queries.metrics import (
     total_traffic_plain,
     traffic_lower_bound,
 )
-from evenflow.planning.queries.offline import worker_capacities
 from evenflow.planning.queries.problem import relaxed_bound
 from evenflow.planning.queries.query_types import group_queries, query_types, query_types_plain
 
@@ -25,7 +24,7 @@ def test_equation_1_in_whole_queries(queries: int, workers: int, slack: float, m
     problem = PlacementProblem.of(
         Subscriptions.from_source_sets([[0]] * queries), Fleet.of(workers, slack)
     )
-    assert np.floor(worker_capacities(problem)).tolist() == [most] * workers
+    assert np.floor(problem.capacities()).tolist() == [most] * workers
 
 
 def test_equation_4_switches_from_absolute_to_relative() -> None:

@@ -5,9 +5,9 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.research.operator_simulator.cluster import Cluster
+from evenflow.research.operator_simulator.network import OperatorNetwork
 from evenflow.research.operator_simulator.plain_cluster import PlainCluster
 from evenflow.research.operator_simulator.workload import merge_arrivals
 

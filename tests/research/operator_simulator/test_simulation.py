@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.load_statistics import correlations
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.network import OperatorNetwork
 from evenflow.research.operator_simulator.simulation import (
     SimulationConfig,
     simulate_arrivals,

@@ -33,7 +33,7 @@ class Recorded:
     def attend(self) -> None:
         self.balancer = Balancer(self.config)
         self.balancer.open(self.local.store, self.local.committer.checkpoint.head().batch)
-        self.local.committer.balancer = self.balancer
+        self.local.attend(self.balancer)
 
     def run(self, batches: int) -> None:
         for _ in range(batches):
@@ -218,7 +218,7 @@ def test_a_plan_made_beside_the_batches_is_followed_and_a_stale_one_told(
     balancer.open(local.store, 0)
     crossed = {query.name: at % 2 for at, query in enumerate(queries)}
     local.committer.commands.request_plan(Plan(2, crossed))
-    local.committer.balancer = balancer
+    local.attend(balancer)
 
     def batch() -> Decision:
         at = local.committer.checkpoint.head().batch

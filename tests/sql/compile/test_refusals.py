@@ -1,4 +1,4 @@
-"""What is refused, with the words it is refused in: what was found, what to write instead."""
+"""Refused queries: each message names the problem and what to write instead."""
 
 import pytest
 from tests.support.sql_oracle import CATALOG
@@ -12,17 +12,17 @@ REFUSED = {
     # not one SELECT
     "DROP TABLE trades": "a query must be a SELECT",
     "INSERT INTO trades SELECT * FROM quotes": "a query must be a SELECT",
-    "SELECT qty FROM trades; SELECT 1": "one SELECT is wanted, got 2 statements",
-    "": "one SELECT is wanted, got 0 statements",
+    "SELECT qty FROM trades; SELECT 1": "expected one SELECT, got 2 statements",
+    "": "expected one SELECT, got 0 statements",
     "SELEKT qty FROM trades": r"cannot be read|must be a SELECT",
     "SELECT 'open FROM trades": "cannot be read",
-    "SELECT 1 AS one": "reads no stream",
+    "SELECT 1 AS one": "does not read a stream",
     f"SELECT {'(' * 500}qty{')' * 500} AS q FROM trades": "nested too deeply",
-    f"SELECT qty FROM trades WHERE {' + '.join(['qty'] * 9000)} > 1": "at most 20000",
+    f"SELECT qty FROM trades WHERE {' + '.join(['qty'] * 9000)} > 1": "the limit is 20000",
     # clauses without end
-    "SELECT qty FROM trades ORDER BY qty": "ORDER BY has no end on a stream",
-    "SELECT qty FROM trades LIMIT 5": "LIMIT depends on arrival",
-    "SELECT DISTINCT symbol FROM trades": "DISTINCT keeps all rows forever; write GROUP BY window",
+    "SELECT qty FROM trades ORDER BY qty": "ORDER BY never ends on a stream",
+    "SELECT qty FROM trades LIMIT 5": "LIMIT depends on the order of arrival",
+    "SELECT DISTINCT symbol FROM trades": "would keep all rows forever; write GROUP BY window",
     "SELECT symbol FROM trades UNION SELECT sym FROM quotes": "write UNION ALL",
     "SELECT symbol FROM trades EXCEPT SELECT sym FROM quotes": "must be a SELECT",
     "SELECT symbol, count(*) AS n FROM trades GROUP BY symbol": "has no window, so it would never",
@@ -31,12 +31,12 @@ REFUSED = {
     "SELECT count(*) AS n FROM trades GROUP BY ROLLUP(symbol)": "GROUPING SETS are not supported",
     "WITH RECURSIVE r AS (SELECT qty FROM trades) SELECT qty FROM r": "RECURSIVE is refused",
     "SELECT x FROM trades LATERAL VIEW explode(array(1)) t AS x": "LATERAL VIEW is not supported",
-    "SELECT * FROM trades TABLESAMPLE (10 PERCENT)": "in FROM write a name",
+    "SELECT * FROM trades TABLESAMPLE (10 PERCENT)": "cannot be used in FROM; write a name",
     # windows
     "SELECT count(*) AS n FROM trades GROUP BY window(qty, '1 second')": "needs the event-time col",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 month')": "months vary in length",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 second', '2 seconds')": "slide",
-    "SELECT count(*) AS n FROM trades GROUP BY window(ts, 'soon')": "'soon' is no span of time",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, 'soon')": "'soon' is not a span of time",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 day', '1 second')": "10,000 panes",
     "SELECT qty, count(*) AS n FROM trades GROUP BY window(ts, '1 second')": "neither grouped nor",
     "SELECT count(*) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
@@ -44,7 +44,7 @@ REFUSED = {
     JOIN + "a.symbol = b.symbol": "no bound on their times.* add AND b.ts BETWEEN a.ts - INTERVAL",
     JOIN + "a.symbol = b.symbol AND a.ts <= b.ts": "no bound on their times",
     JOIN + "a.ts = b.ts + INTERVAL 1 SECOND AND a.qty < b.qty": "",  # equality of times is enough
-    JOIN + "b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts": "nothing in b must be equal",
+    JOIN + "b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts": "no column of b must be equal",
     JOIN.replace("JOIN", "LEFT JOIN") + "a.symbol = b.symbol": "only a reference table can be LEFT",
     JOIN.replace("JOIN", "FULL OUTER JOIN") + "a.qty = b.qty": "FULL OUTER JOIN is not supported",
     "SELECT symbol FROM trades JOIN sectors USING (symbol)": "USING is not supported; write ON",
@@ -55,19 +55,19 @@ REFUSED = {
     "SELECT qty FROM nowhere": "there is no stream or table 'nowhere'; there are",
     "SELECT symbol FROM trades, sectors": "column 'symbol' is in trades and in sectors",
     "SELECT qty, qty FROM trades": "two columns are named 'qty'",
-    "SELECT qty AS _t FROM trades": "the column name '_t' is used inside",
+    "SELECT qty AS _t FROM trades": "the column name '_t' is reserved",
     "SELECT qty + 1 FROM trades": "needs a name; write qty \\+ 1 AS name",
     "SELECT qty FROM trades WHERE symbol = 1": "mixes STRING and INT; cast one side",
     "SELECT qty FROM trades WHERE qty": "is BIGINT where a condition is needed",
-    "SELECT symbol + 1 AS x FROM trades": "STRING is no number",
+    "SELECT symbol + 1 AS x FROM trades": "needs numbers, got STRING",
     "SELECT fee / 2 AS x FROM trades": "divides DECIMALs.*cast one side to DOUBLE",
     "SELECT CAST(price AS STRING) AS x FROM trades": "the engines differ on it",
     "SELECT symbol, ts FROM trades UNION ALL SELECT sym FROM quotes": "different numbers of col",
     "SELECT symbol FROM trades UNION ALL SELECT bid FROM quotes": "is STRING on one side and INT",
-    # answers that change from run to run
-    "SELECT rand() AS x FROM trades": "its answer changes from run to run",
+    # results that change from run to run
+    "SELECT rand() AS x FROM trades": "its result changes from run to run",
     "SELECT current_timestamp() AS x FROM trades": "use the event-time column",
-    "SELECT uuid() AS x FROM trades": "its answer changes from run to run",
+    "SELECT uuid() AS x FROM trades": "its result changes from run to run",
     "SELECT first(qty) AS q FROM trades GROUP BY window(ts, '1 second')": "use min or max",
     "SELECT collect_list(qty) AS q FROM trades GROUP BY window(ts, '1 second')": "order depends on",
     "SELECT qty FROM trades WHERE qty IN (SELECT v FROM quotes)": "write a JOIN instead",
@@ -77,7 +77,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("sql", REFUSED, ids=lambda sql: sql[:60])
-def test_a_refusal_says_what_was_found_and_what_to_write(sql: str) -> None:
+def test_a_refusal_names_the_problem_and_what_to_write(sql: str) -> None:
     if not REFUSED[sql]:
         compile_query("q", sql, CATALOG)
         return
@@ -140,7 +140,7 @@ KEYS: dict[str, tuple[str, object, object]] = {
     "refused: not one for each stream": (
         "SELECT t.qty FROM trades t JOIN quotes q ON t.symbol = q.sym AND t.ts = q.qt",
         {"trades": "symbol"},
-        "names no column of stream 'quotes'",
+        "has no column of stream 'quotes'",
     ),
     "refused: a stream it does not read": (
         "SELECT qty FROM trades", {"quotes": "sym"}, "which the query does not read",

@@ -6,8 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import hash_keys
-from evenflow.sql.ordering import sort_hashes, sort_hashes_plain
-from evenflow.sql.tasks.hash_index import HashIndex, RunIndex, find_places_plain, merge_spans
+from evenflow.sql.tasks.hash_index import (
+    HashIndex,
+    RunIndex,
+    find_entries_plain,
+    merge_spans,
+    sort_hashes,
+    sort_hashes_plain,
+)
 from evenflow.sql.tasks.segments import SegmentStore, SortedRun
 
 SPANS = st.lists(st.tuples(st.integers(0, 5), st.integers(-5, 30), st.integers(0, 9)), max_size=30)
@@ -26,7 +32,7 @@ def test_the_kernels_find_what_the_plain_version_finds(
     columns = [np.array([w[i] for w in wanted], dtype=k) for i, k in enumerate(("u8", "i8", "i8"))]
     run = SortedRun(pa.table({"_t": times}), times)
     found = RunIndex.build(run, hashes).find(*merge_spans(*columns))
-    assert found.tolist() == find_places_plain(hashes, times, wanted)
+    assert found.tolist() == find_entries_plain(hashes, times, wanted)
 
 
 @settings(deadline=None)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.sql_oracle import CATALOG, Cluster, made
 
 from evenflow.errors import InputError
+from evenflow.model.time import MAX_EVENT_TIME_US, MIN_EVENT_TIME_US, NO_WATERMARK_US
 from evenflow.sql import Engine, Operator, QueryFailed, compile_operator
 
 
@@ -45,6 +46,19 @@ def test_an_operator_split_over_two_workers_answers_as_one() -> None:
         assert sorted(map(repr, got.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
 
 
+def test_event_times_are_valid_from_1900_to_before_2200() -> None:
+    last, first = MAX_EVENT_TIME_US, MIN_EVENT_TIME_US
+    schema = CATALOG.streams["trades"].schema
+    times = pa.array([first - 1, first, last - 1, last, None], pa.int64()).cast(schema.types[0])
+    rows = made(np.random.default_rng(1), 80, 1, 40).all("trades").slice(0, 5)
+    task = compile_operator("last", LastPrice, ["trades"], CATALOG).open(Engine())
+    out = task.step({"trades": rows.set_column(0, schema.field(0), times)}, NO_WATERMARK_US)
+    assert (out.poison, out.late) == ({"trades": 3}, {})
+    assert out.rows["now"].to_pylist() == rows["qty"].slice(1, 2).to_pylist()
+    late = task.step({"trades": rows.set_column(0, schema.field(0), times)}, first + 1)
+    assert (late.poison, late.late, late.rows.num_rows) == ({"trades": 3}, {"trades": 1}, 1)
+
+
 class Broken(LastPrice):
     def step(
         self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
@@ -59,7 +73,7 @@ def test_what_an_operator_throws_is_a_failed_query() -> None:
 
 
 def test_refused_operators() -> None:
-    with pytest.raises(InputError, match="is no stream"):
+    with pytest.raises(InputError, match="is not a stream"):
         compile_operator("o", LastPrice, ["nothing"], CATALOG)
     with pytest.raises(InputError, match="its state has no such column"):
         compile_operator("o", LastPrice, ["trades"], CATALOG, key="venue")

@@ -143,7 +143,7 @@ def test_subscriptions_move_with_their_key(engine: Engine) -> None:
     ("sql", "said"),
     [
         ("SELECT ts FROM trades WHERE qty > 3", "needs parameters with names"),
-        ("SELECT ts FROM trades WHERE qty > :subscription", "rename it"),
+        ("SELECT ts FROM trades WHERE qty > :subscription", "rename the parameter"),
         ("SELECT ts FROM trades WHERE :a = :b", "type of parameter :b is not known"),
         ("SELECT ts FROM (SELECT ts FROM trades WHERE qty > :a)", "parameters belong in WHERE"),
     ],
@@ -157,5 +157,5 @@ def test_subscriptions_of_another_shape_are_refused(engine: Engine) -> None:
     task = compile_template("t", LIMIT, CATALOG).open(engine)
     with pytest.raises(InputError, match="'limit' is missing"):
         task.subscribe(pa.table({"subscription": ["x"], "symbol": ["a"]}))
-    with pytest.raises(InputError, match="have one name"):
+    with pytest.raises(InputError, match="have the same name"):
         task.subscribe(subscriptions(("x", "a", 1), ("x", "b", 1)))

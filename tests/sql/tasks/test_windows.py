@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from evenflow.model import hash_keys
+from evenflow.model.time import MAX_EVENT_TIME_US, MIN_EVENT_TIME_US, NO_WATERMARK_US
 from evenflow.sql import Catalog, Engine, Stream, Task, compile_query
 
 SECOND = 1_000_000
@@ -81,6 +82,17 @@ def test_rows_without_a_sane_time_are_set_aside(engine: Engine) -> None:
     out = task.step({"trades": trades((None, "a", 1), (1e12, "a", 1), (1, "a", 1))}, 0)
     assert out.poison == {"trades": 2}
     assert task.step({}, 10 * SECOND).rows["n"].to_pylist() == [1]
+
+
+def test_event_times_are_valid_from_1900_to_before_2200(engine: Engine) -> None:
+    last, first = MAX_EVENT_TIME_US, MIN_EVENT_TIME_US
+    times = pa.array([first - 1, first, last - 1, last], pa.int64()).cast(SCHEMA.field("ts").type)
+    rows = pa.table({"ts": times, "symbol": ["a"] * 4, "price": [1.0] * 4}, schema=SCHEMA)
+    task = compile_query("q", COUNT.format("'10 seconds'"), CATALOG).open(engine)
+    out = task.step({"trades": rows}, NO_WATERMARK_US)
+    assert (out.poison, out.late) == ({"trades": 2}, {})
+    ends = seconds(task.step({}, 1 << 60).rows, "e")
+    assert sorted(ends) == [first / SECOND + 10, last / SECOND]
 
 
 def test_a_saved_state_goes_on_where_it_was(engine: Engine) -> None:

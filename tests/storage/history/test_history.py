@@ -20,9 +20,13 @@ from evenflow.model import (
     Outcome,
     Plan,
     QueryLoad,
+    Reason,
     RoutingTable,
     Snapshot,
     Transfer,
+    Trigger,
+    Verdict,
+    VerdictCode,
 )
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.history import HistoryWriter, read_history
@@ -92,7 +96,9 @@ def test_blocks_are_merged_and_old_ones_go(tmp_path: Path) -> None:
     history = HistoryWriter(store, kept=2 * BLOCK, block=BLOCK, group=GROUP)
     even = BalanceMetrics(1.0, 1.0, 1.0)
     for batch in range(4 * BLOCK + 3):
-        decision = Decision(batch, 0.0, "none", "balanced", "", even, plan=Plan(2, {"q": 1}))
+        decision = Decision(
+            batch, 0.0, Trigger.NONE, Reason.BALANCED, "", even, plan=Plan(2, {"q": 1})
+        )
         history.append(snapshot(batch), [decision])
     history.wait_for_compaction()
     assert len(files(tmp_path, "decisions")) == 4 + 1
@@ -140,7 +146,9 @@ def test_a_crash_while_batches_become_parquet_loses_and_doubles_nothing(
         BalanceMetrics(1.0, 1.0, 1.0),
     )
     for batch in range(3):
-        decision = Decision(batch, 0.0, "none", "balanced", "", even, plan=Plan(2, {"q": batch}))
+        decision = Decision(
+            batch, 0.0, Trigger.NONE, Reason.BALANCED, "", even, plan=Plan(2, {"q": batch})
+        )
         history.append(snapshot(batch), [decision])
     folder = tmp_path / "history"
     small = {path: path.read_bytes() for path in (folder / "recent").iterdir()}
@@ -219,7 +227,7 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     load = QueryLoad(("s",), many, many, one, one, one, keys)
     balance, handed = BalanceMetrics(1.0, 1.0, 1.0), (Transfer("q", 0, 1, 7),)
     outcome = Outcome(0, 2, balance, 7, 0.0, 1.5, handed)
-    decision = Decision(0, 0.0, "none", "balanced", "", balance, arrived={"q": 0})
+    decision = Decision(0, 0.0, Trigger.NONE, Reason.BALANCED, "", balance, arrived={"q": 0})
     snapshot = Snapshot(0, 0.0, 1.0, plan, plan, queries={"q": load}, transfers=handed)
     history = HistoryWriter(FileStore(str(tmp_path)))
     history.append(snapshot, [decision], [outcome])
@@ -239,3 +247,23 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     assert found.queries["q"].keys is not None
     assert found.queries["q"].keys.rest_fixed_cost.tolist() == [0.0]
     assert found.queries["q"].keys.rows[0] > 1000, "counts as known"
+
+
+def test_codes_are_read_as_members_and_those_of_another_version_as_their_text(
+    tmp_path: Path,
+) -> None:
+    even = BalanceMetrics(1.0, 1.0, 1.0)
+    verdicts = (
+        Verdict(VerdictCode.HEAVY_KEY, "q", "why"),
+        Verdict(VerdictCode("from_the_future"), "q", "why"),
+    )
+    history = HistoryWriter(FileStore(str(tmp_path)))
+    history.append(
+        snapshot(0),
+        [Decision(0, 0.0, Trigger.DRAIN, Reason("from_the_future"), "", even, verdicts=verdicts)],
+    )
+    (decision,) = read_history(str(tmp_path)).decisions
+    assert decision.trigger is Trigger.DRAIN
+    assert f"{decision.reason}" == "from_the_future"
+    assert decision.verdicts[0].code is VerdictCode.HEAVY_KEY
+    assert decision.verdicts == verdicts

@@ -1,4 +1,4 @@
-"""One controller for keys, queries and workers: what was observed in, a decision out. Pure."""
+"""The controller of live balancing: snapshots and earlier decisions in, one decision out. Pure."""
 
 from evenflow.planning.controller.arrivals import (
     mean_query_loads,
@@ -6,10 +6,11 @@ from evenflow.planning.controller.arrivals import (
     place_arriving_queries,
 )
 from evenflow.planning.controller.balance import measure_outcome, measured_balance
+from evenflow.planning.controller.build_decision import manual_decision, refuse_plan
 from evenflow.planning.controller.config import Balancing
 from evenflow.planning.controller.decide import decide
-from evenflow.planning.controller.manual_decision import manual_decision, refuse_plan
 from evenflow.planning.controller.predict import same_plan
+from evenflow.planning.controller.propose import RequestedPlan, propose, used_repair
 from evenflow.planning.controller.replay import Replay, replay_history
 from evenflow.planning.controller.traffic_repair import (
     decide_traffic_repair,
@@ -24,6 +25,7 @@ from evenflow.planning.controller.window import select_window
 __all__ = [
     "Balancing",
     "Replay",
+    "RequestedPlan",
     "Scenario",
     "ScenarioResult",
     "decide",
@@ -38,9 +40,11 @@ __all__ = [
     "measured_balance",
     "place_arriving_queries",
     "plan_traffic_repair",
+    "propose",
     "refuse_plan",
     "replay_history",
     "same_plan",
     "select_window",
+    "used_repair",
     "with_repair_result",
 ]

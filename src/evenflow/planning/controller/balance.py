@@ -1,4 +1,4 @@
-"""Judgements of balance, measured or predicted, and what came of a decision."""
+"""Balance of the workers, measured or predicted, and the measured outcome of a decision."""
 
 from collections.abc import Sequence
 
@@ -13,15 +13,16 @@ from evenflow.model import (
     Plan,
     Snapshot,
     imbalance,
+    total_shipped_bytes,
 )
-from evenflow.model.arrays import Floats, Workers
+from evenflow.model.arrays import Floats
 from evenflow.planning.controller.predict import predicted_shipped_bytes
 from evenflow.planning.controller.worker_loads import WorkerLoads
 from evenflow.planning.operators.load_statistics import mean_correlation, series_variance
 
 
 def balance_of_loads(loads: Floats, active: Sequence[int], shipped: float = 0.0) -> BalanceMetrics:
-    """Judge loads with a row for each batch and a column for each worker.
+    """Return the balance of loads with a row per batch and a column per worker.
 
     >>> balance_of_loads(np.array([[1.0, 3.0], [3.0, 1.0]]), (0, 1)).imbalance
     1.0
@@ -39,52 +40,50 @@ def balance_of_loads(loads: Floats, active: Sequence[int], shipped: float = 0.0)
 
 
 def measured_balance(snapshots: Sequence[Snapshot]) -> BalanceMetrics:
-    """Judge a window of batches as they were."""
+    """Return the balance of some batches as they were."""
     loads = np.stack([snapshot.worker_loads() for snapshot in snapshots])
-    sent = sum(
-        float(sent.sum()) for snapshot in snapshots for sent in snapshot.shipped_bytes.values()
-    )
+    sent = sum(map(total_shipped_bytes, snapshots))
     return balance_of_loads(loads, snapshots[-1].plan.active, sent / len(snapshots))
 
 
 def predicted_balance(
-    levels: WorkerLoads, snapshot: Snapshot, rates: dict[str, float]
+    loads: WorkerLoads, snapshot: Snapshot, rates: dict[str, float]
 ) -> BalanceMetrics:
-    """Judge a window of batches as they would be under a plan."""
-    shipped = predicted_shipped_bytes(levels.plan, snapshot, rates)
-    return balance_of_loads(levels.total_series, levels.active_workers, shipped)
+    """Return the balance of a window under the plan of `loads`."""
+    shipped = predicted_shipped_bytes(loads.plan, snapshot, rates)
+    return balance_of_loads(loads.total_series, loads.active_workers, shipped)
 
 
 def measure_outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcome | None:
-    """Say what a decision brought, once a batch has had work under its plan; None before that.
+    """Return the outcome of a decision, or None before the first busy batch under its plan.
 
-    The batch after the border hands state over. The pause is how much longer it took than the
-    median of those before it; what moves has moved when it ends.
+    State is transferred in the batch after the decision. The pause is how much longer that batch
+    took than the median of the batches before it.
     """
-    after = [s for s in snapshots if s.batch > decision.batch]
-    under = next((s for s in after if not s.idle and _moves_in_effect(s.plan, decision)), None)
-    if under is None:
+    later = [s for s in snapshots if s.batch > decision.batch]
+    first = next((s for s in later if not s.idle and _moves_in_effect(s.plan, decision)), None)
+    if first is None:
         return None
+    measured = measured_balance([first])
+    transfer = next((s for s in later if s.batch == decision.batch + 1), None)
+    if transfer is None:
+        return Outcome(decision.batch, first.batch, measured, handed_bytes=0, pause_seconds=0.0)
     usual = [s.interval_seconds for s in snapshots if s.batch <= decision.batch]
-    handing = next((s for s in after if s.batch == decision.batch + 1), None)
-    if handing is None:
-        return Outcome(decision.batch, under.batch, measured_balance([under]), 0, 0.0)
-    pause = max(handing.interval_seconds - float(np.median(usual)), 0.0) if usual else 0.0
+    pause = max(transfer.interval_seconds - float(np.median(usual)), 0.0) if usual else 0.0
     return Outcome(
-        decision.batch,
-        under.batch,
-        measured_balance([under]),
-        sum(state.bytes for state in handing.transfers),
-        pause,
-        max(handing.at - decision.at, 0.0),
-        handing.transfers,
+        decision=decision.batch,
+        batch=first.batch,
+        measured=measured,
+        handed_bytes=sum(state.bytes for state in transfer.transfers),
+        pause_seconds=pause,
+        duration_seconds=max(transfer.at - decision.at, 0.0),
+        handed=transfer.transfers,
     )
 
 
 def _moves_in_effect(plan: Plan, decision: Decision) -> bool:
-    """Tell whether what a decision moved is where it belongs; other queries may come and go."""
-    wanted = decision.plan
-    if wanted is None or plan.drained != wanted.drained:
+    """Tell whether everything that a decision moved is at its new worker, or has left."""
+    if decision.plan is None or plan.drained != decision.plan.drained:
         return False
     keys: dict[str, list[Move]] = {}
     for move in decision.moves:
@@ -93,20 +92,17 @@ def _moves_in_effect(plan: Plan, decision: Decision) -> bool:
         elif _worker_of_query(plan, move.query) not in (move.after, None):
             return False
     return all(
-        _worker_of_query(plan, name) is None
-        or (name in plan.tables and np.array_equal(*_actual_and_expected_owners(plan, name, moved)))
-        for name, moved in keys.items()
+        _worker_of_query(plan, query) is None
+        or (query in plan.tables and _keys_arrived(plan, query, moves))
+        for query, moves in keys.items()
     )
 
 
 def _worker_of_query(plan: Plan, query: str) -> int | None:
-    """Return where a query is; None if it has left."""
+    """Return the worker of a query, or None if it has left."""
     return plan.placement.get(query, EVERYWHERE if query in plan.tables else None)
 
 
-def _actual_and_expected_owners(
-    plan: Plan, query: str, moved: Sequence[Move]
-) -> tuple[Workers, Workers]:
-    """Return who has the keys that were moved, and who should."""
-    hashes = np.array([move.key_hash for move in moved], dtype=np.uint64)
-    return plan.route(query, hashes), np.array([move.after for move in moved], dtype=np.int32)
+def _keys_arrived(plan: Plan, query: str, moves: Sequence[Move]) -> bool:
+    hashes = np.array([move.key_hash for move in moves], dtype=np.uint64)
+    return bool((plan.route(query, hashes) == [move.after for move in moves]).all())

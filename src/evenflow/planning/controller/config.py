@@ -1,10 +1,10 @@
-"""How the controller balances: one value, validated when made."""
+"""The settings of the controller, validated on construction."""
 
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, require_non_negative
 from evenflow.model import MoveOrder
 from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
 from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
@@ -13,7 +13,7 @@ from evenflow.planning.queries import OFFLINE, ONLINE
 OFF = "off"
 PLANNER_SETTINGS = ("keys", "queries", "operators", "repair")
 CHOICES = {
-    # Splitting keys needs a merge of results, which a routing table cannot say.
+    # `pkg` splits keys, which needs a merge of results; a routing table cannot express it.
     "keys": (*(name for name in KEY_ALGORITHMS if name != "pkg"), OFF),
     "queries": (*ONLINE, OFF),
     "operators": (*OPERATOR_ALGORITHMS, OFF),
@@ -24,26 +24,26 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Balancing:
-    """Which planners steer, and how sure they must be before anything moves.
+    """Which planners to use, and how certain they must be before anything moves.
 
     keys, queries, operators  planners of keyed queries, arrivals, and running whole queries
-    repair           slow planner of source traffic, run beside the batches
+    repair           slow planner of source traffic, run in the background
     max_imbalance    load above the mean that a worker may carry
     hysteresis       part of `max_imbalance` that a plan leaves free, so that it lasts
     max_table        entries of a routing table
-    window           batches that are remembered
-    samples          batches that must be seen before the first judgement
-    confidence       standard errors by which a bound must be broken to count as broken
-    cooldown         batches in which nothing moves back to where it came from
-    min_gain         excess that a plan must take off, of the mean load (keys: of the load aimed at)
-    move_seconds_per_mb, payback  what moving state costs, and in how many batches it must pay
-    budget_bytes, budget_items    state and items moved at most at one border; None: no limit
+    window           recent batches that decisions are based on
+    samples          batches needed before the first decision
+    confidence       standard errors by which a bound must be exceeded
+    cooldown         batches in which nothing moves back to a worker it left
+    min_gain         excess load that a plan must remove, in mean loads (keys: in target loads)
+    move_seconds_per_mb, payback  cost of moving state, and batches in which it must pay off
+    budget_bytes, budget_items    state and items moved at most per batch boundary; None: no limit
     order            `hot` moves the most load first, `small` the least state
-    promote          spread a whole query that outgrows a worker over all of them, if it can be
-    promote_share    of the time between batches that such a query needs at least
+    promote          spread a whole query that outgrows a worker over all of them, if it has a key
+    promote_share    share of the batch interval that such a query needs at least
     traffic_price    variance, in squared mean loads, worth shipping every stream once more
     slack, absolute_slack         balance bound of arrivals: relative, and in queries
-    seed             of whatever a planner leaves to chance
+    seed             of the random choices of planners
 
     >>> Balancing(max_imbalance=0.1).keys
     'cover'
@@ -75,19 +75,16 @@ class Balancing:
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise InputError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                )
-        for name in (f.name for f in fields(self) if f.type in (float, int)):
             value = getattr(self, name)
-            if not np.isfinite(value) or value < 0:
-                raise InputError(f"{name} must be a number of at least 0, got {value}")
+            if value not in known:
+                raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        for name in (f.name for f in fields(self) if f.type in (float, int)):
+            require_non_negative(name, getattr(self, name))
         if self.hysteresis > 1:
             raise InputError(f"hysteresis must lie in 0..1, got {self.hysteresis}")
         if not 1 <= self.samples <= self.window:
             raise InputError(
-                f"samples must be 1 to the window of {self.window}, got {self.samples}"
+                f"samples must be between 1 and window = {self.window}, got {self.samples}"
             )
         for name in ("budget_bytes", "budget_items"):
             value = getattr(self, name)
@@ -96,14 +93,14 @@ class Balancing:
 
     @classmethod
     def off(cls) -> "Balancing":
-        """Return the setting in which nothing is balanced and nothing moves."""
+        """Return settings with all planners off: only drains, activations and manual plans move."""
         return cls(keys=OFF, queries=OFF, operators=OFF, promote=False)
 
     @property
     def target_imbalance(self) -> float:
-        """The imbalance that plans aim at: below the bound, so that they last."""
+        """The imbalance that plans aim at; below the bound, so that they last."""
         return self.max_imbalance * (1 - self.hysteresis)
 
     def new_rng(self) -> np.random.Generator:
-        """Return a fresh generator: a decision depends on nothing but what it is given."""
+        """Return a new generator; equal inputs give equal decisions."""
         return np.random.default_rng(self.seed)

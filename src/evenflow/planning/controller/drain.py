@@ -1,6 +1,7 @@
-"""Workers that go and come: a plan in which the asked ones, and only they, are drained."""
+"""Drained and activated workers: a plan in which exactly the requested workers are drained."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,23 +11,18 @@ from evenflow.planning.controller.config import Balancing
 
 
 def drainable_workers(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict, ...]]:
-    """Return the workers that can be drained of those asked for, and why the others cannot.
+    """Return the requested workers that can be drained, and verdicts on the others.
 
-    A worker with a pinned query stays, as does everyone if nobody would be left.
+    A worker with a pinned query cannot be drained, nor can all workers.
     """
-    following = snapshot.next_plan
-    if not set(range(following.workers)) - snapshot.workers_to_drain:
-        everyone = Verdict(
-            VerdictCode.ALL_DRAINED,
-            "workers",
-            f"all {following.workers} workers are to be drained; one must stay: activate one",
-        )
-        return following.drained, (everyone,)
+    plan, requested = snapshot.next_plan, snapshot.workers_to_drain
+    if not set(range(plan.workers)) - requested:
+        message = f"all {plan.workers} workers are to be drained; one must stay: activate one"
+        return plan.drained, (Verdict(VerdictCode.ALL_DRAINED, "workers", message),)
     held = {
-        following.placement[name]: name
+        plan.placement[name]: name
         for name, query in sorted(snapshot.queries.items(), reverse=True)
-        if query.pinned
-        and following.placement.get(name) in snapshot.workers_to_drain - following.drained
+        if query.pinned and plan.placement.get(name) in requested - plan.drained
     }
     verdicts = tuple(
         Verdict(
@@ -36,7 +32,7 @@ def drainable_workers(snapshot: Snapshot) -> tuple[frozenset[int], tuple[Verdict
         )
         for worker, name in sorted(held.items())
     )
-    return snapshot.workers_to_drain - held.keys(), verdicts
+    return requested - held.keys(), verdicts
 
 
 def plan_with_drained(
@@ -46,31 +42,26 @@ def plan_with_drained(
     rates: Mapping[str, float],
     config: Balancing,
 ) -> Plan:
-    """Return the following plan with other workers drained: each with the work of those that go.
+    """Return the next plan with other workers drained.
 
-    Keys follow the hash, which deals out those of a worker that goes and gives a worker that
-    comes its own; whole queries of drained workers are placed like arrivals.
+    Keys follow the hash, which spreads the keys of drained workers and returns those of activated
+    ones; whole queries of drained workers are placed like arrivals.
     """
-    following = snapshot.next_plan
-    tables = {
-        name: prune_table(table, following.workers, drain)
-        for name, table in following.tables.items()
+    plan = snapshot.next_plan
+    tables = {name: prune_table(table, plan.workers, drain) for name, table in plan.tables.items()}
+    drained = replace(plan, tables=tables, drained=drain)
+    streams = {
+        name: snapshot.queries[name].streams if name in snapshot.queries else ()
+        for name in plan.placement
     }
-    emptied = Plan(following.workers, following.placement, tables, drain)
-    streams = {name: _streams_of_query(snapshot, name) for name in following.placement}
-    placed = place_arriving_queries(emptied, streams, loads, config, rates)
-    return Plan(following.workers, {**following.placement, **placed}, tables, drain)
-
-
-def _streams_of_query(snapshot: Snapshot, name: str) -> tuple[str, ...]:
-    query = snapshot.queries.get(name)
-    return () if query is None else query.streams
+    placed = place_arriving_queries(drained, streams, loads, config, rates)
+    return replace(drained, placement={**plan.placement, **placed})
 
 
 def prune_table(table: RoutingTable, workers: int, drained: frozenset[int]) -> RoutingTable:
-    """Return a table without entries for drained workers and for keys that are at home."""
+    """Return a table without entries for drained workers and without keys at home."""
     if not len(table):
         return table
     at_home = table.owners == home_workers(table.hashes, workers, drained)
-    kept = ~(at_home | np.isin(table.owners, list(drained)))
-    return RoutingTable.from_entries(table.hashes[kept], table.owners[kept])
+    keep = ~(at_home | np.isin(table.owners, list(drained)))
+    return RoutingTable.from_entries(table.hashes[keep], table.owners[keep])

@@ -1,10 +1,9 @@
 """Recorded batches as they would be under another plan.
 
-What a key or a whole query needs does not depend on where it runs, so load measured under one plan
-says what every worker would carry under another. A plan is therefore judged by all batches of the
-window, also those before it. Only the light keys, which are measured added up, are not known one
-by one: they stay where they are unless other workers are drained, and then follow the hash, which
-deals them evenly.
+What a key or a whole query needs does not depend on its worker, so the load measured under one plan
+gives the load of every worker under another, also for batches before the plan existed. Only light
+keys are measured as a sum: they stay where they are, unless other workers are drained, and then
+follow the hash, which spreads them evenly.
 """
 
 from collections.abc import Sequence
@@ -15,62 +14,64 @@ from evenflow.model import KeyStats, Plan, RoutingTable, Snapshot
 from evenflow.model.arrays import Floats, Workers
 
 
-def same_table(one: RoutingTable, other: RoutingTable) -> bool:
-    """Tell whether two tables say the same."""
-    if one is other:
-        return True
-    return np.array_equal(one.hashes, other.hashes) and np.array_equal(one.owners, other.owners)
+def same_table(first: RoutingTable, second: RoutingTable) -> bool:
+    """Tell whether two tables have the same entries."""
+    return first is second or (
+        np.array_equal(first.hashes, second.hashes) and np.array_equal(first.owners, second.owners)
+    )
 
 
-def same_plan(one: Plan, other: Plan) -> bool:
-    """Tell whether two plans say the same."""
-    if one is other:
-        return True
+def same_plan(first: Plan, second: Plan) -> bool:
+    """Tell whether two plans place everything alike."""
+    return first is second or (
+        (first.workers, first.drained) == (second.workers, second.drained)
+        and first.placement == second.placement
+        and first.tables.keys() == second.tables.keys()
+        and all(same_table(table, second.tables[name]) for name, table in first.tables.items())
+    )
+
+
+def _same_routes(query: str, before: Plan, after: Plan) -> bool:
+    """Tell whether two plans route every key of a keyed query alike."""
     return (
-        (one.workers, one.drained) == (other.workers, other.drained)
-        and one.placement == other.placement
-        and one.tables.keys() == other.tables.keys()
-        and all(same_table(table, other.tables[name]) for name, table in one.tables.items())
+        query in before.tables
+        and before.drained == after.drained
+        and same_table(before.tables[query], after.tables[query])
     )
 
 
 def redistribute_rest(rest: Floats, before: Plan, after: Plan) -> Floats:
-    """Return what the light keys of each worker amount to when other workers are drained.
+    """Return the sum of the light keys of each worker if other workers are drained.
 
-    Those of a worker that goes are dealt to all that stay; one that comes takes an even part of
-    everyone's.
+    Light keys of a drained worker are spread over the others; an activated worker takes an even
+    part from all of them.
 
-    >>> redistribute_rest(np.array([2.0, 2.0, 0.0]), Plan(3, drained=frozenset({2})), Plan(3)).round(3).tolist()
+    >>> two_of_three = Plan(3, drained=frozenset({2}))
+    >>> redistribute_rest(np.array([2.0, 2.0, 0.0]), two_of_three, Plan(3)).round(3).tolist()
     [1.333, 1.333, 1.333]
     """
     if before.drained == after.drained:
         return rest
-    stay = np.isin(np.arange(after.workers), after.active)
-    come = [worker for worker in after.active if worker in before.drained]
-    parts = np.where(stay, rest, 0.0)
-    parts[stay & ~np.isin(np.arange(after.workers), come)] += rest[~stay].sum() / max(
-        len(after.active) - len(come), 1
-    )
-    share = len(come) / len(after.active)
-    total = parts.sum()
+    active = np.isin(np.arange(after.workers), after.active)
+    activated = [worker for worker in after.active if worker in before.drained]
+    stay = active & ~np.isin(np.arange(after.workers), activated)
+    parts = np.where(active, rest, 0.0)
+    parts[stay] += rest[~active].sum() / max(len(after.active) - len(activated), 1)
+    share, total = len(activated) / len(after.active), parts.sum()
     parts *= 1 - share
-    parts[come] += total * share / max(len(come), 1)
+    parts[activated] += total * share / max(len(activated), 1)
     return parts
 
 
 def key_owners(stats: KeyStats, name: str, before: Plan, after: Plan) -> Workers:
-    """Return who would have the heavy keys: as measured, if the plan was the same for them."""
-    if (
-        name in before.tables
-        and before.drained == after.drained
-        and same_table(before.tables[name], after.tables[name])
-    ):
+    """Return the owners of the heavy keys under `after`; as measured if the routes are the same."""
+    if _same_routes(name, before, after):
         return stats.owner
     return after.route(name, stats.hashes)
 
 
 def keyed_query_loads(stats: KeyStats, name: str, before: Plan, after: Plan) -> Floats:
-    """Return what each worker would carry of a keyed query, measured under another plan."""
+    """Return the load of a keyed query on each worker under `after`, measured under `before`."""
     owner = key_owners(stats, name, before, after)
     heavy = np.bincount(owner, weights=stats.cost, minlength=after.workers)
     loads: Floats = heavy + redistribute_rest(stats.rest_cost, before, after)
@@ -78,7 +79,7 @@ def keyed_query_loads(stats: KeyStats, name: str, before: Plan, after: Plan) -> 
 
 
 def keyed_query_series(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> Floats:
-    """Return the load of a keyed query on every worker (column) in every batch (row)."""
+    """Return the load of a keyed query on each worker (column) in each batch (row)."""
     series = np.zeros((len(snapshots), plan.workers))
     for row, snapshot in enumerate(snapshots):
         if name not in snapshot.queries:
@@ -88,7 +89,7 @@ def keyed_query_series(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> 
             series[row] = keyed_query_loads(query.keys, name, snapshot.plan, plan)
         elif name in snapshot.plan.tables:
             series[row] = redistribute_rest(query.load, snapshot.plan, plan)
-        else:  # whole in that batch, keyed by now: the hash deals it evenly, as far as is known
+        else:  # still a whole query in that batch: assume that the hash spreads it evenly
             series[row, list(plan.active)] = query.load.sum() / len(plan.active)
     return series
 
@@ -96,23 +97,23 @@ def keyed_query_series(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> 
 def whole_query_series(snapshots: Sequence[Snapshot], names: Sequence[str]) -> Floats:
     """Return the load of each whole query (row) in each batch (column).
 
-    Batches before a query came count as its mean, so that its arrival is no burst.
+    Batches before its arrival count as its mean, so that the arrival is not a burst.
     """
-    at = {name: row for row, name in enumerate(names)}
+    rows = {name: row for row, name in enumerate(names)}
     series = np.full((len(names), len(snapshots)), np.nan)
     for column, snapshot in enumerate(snapshots):
-        found = [(at[name], query.load) for name, query in snapshot.queries.items() if name in at]
-        if found:
-            loads = np.concatenate([load for _, load in found]).reshape(len(found), -1)
-            series[[row for row, _ in found], column] = loads.sum(axis=1)
-    seen = ~np.isnan(series)
-    counts = seen.sum(axis=1)
-    means = np.where(seen, series, 0.0).sum(axis=1) / np.maximum(counts, 1)
-    return np.where(seen, series, means[:, None])
+        measured = [(rows[name], q.load) for name, q in snapshot.queries.items() if name in rows]
+        if measured:
+            loads = np.concatenate([load for _, load in measured]).reshape(len(measured), -1)
+            series[[row for row, _ in measured], column] = loads.sum(axis=1)
+    known = ~np.isnan(series)
+    counts = known.sum(axis=1)
+    means = np.where(known, series, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    return np.where(known, series, means[:, None])
 
 
 def predicted_shipped_bytes(plan: Plan, snapshot: Snapshot, rates: dict[str, float]) -> float:
-    """Return the bytes of a batch for whole queries: a stream once to each of its workers."""
+    """Return the bytes per batch for whole queries: a stream goes once to each worker."""
     flows = {
         (stream, plan.placement[name])
         for name, query in snapshot.queries.items()
@@ -123,28 +124,25 @@ def predicted_shipped_bytes(plan: Plan, snapshot: Snapshot, rates: dict[str, flo
 
 
 def moved_bytes(before: Plan, after: Plan, snapshot: Snapshot) -> float:
-    """Return the state that must change hands: of whole queries, of keys, and of light keys that
-    follow the hash to other workers.
+    """Return the state to transfer: of whole queries, heavy keys, and light keys that follow the
+    hash to other workers.
     """
     total = 0.0
     for name, query in snapshot.queries.items():
+        state, keys = query.state_bytes, query.keys
         if name in before.placement and name in after.placement:
             if before.placement[name] != after.placement[name]:
-                total += float(query.state_bytes.sum())
+                total += float(state.sum())
         elif name in before.placement and name in after.tables:
-            total += float(query.state_bytes.sum()) * (1 - 1 / len(after.active))
+            total += float(state.sum()) * (1 - 1 / len(after.active))
         elif name in before.tables and name in after.placement:
-            total += float(query.state_bytes.sum() - query.state_bytes[after.placement[name]])
-        elif name in before.tables and name in after.tables and query.keys is not None:
-            keys = query.keys
-            if before.drained == after.drained and same_table(
-                before.tables[name], after.tables[name]
-            ):
+            total += float(state.sum() - state[after.placement[name]])
+        elif name in before.tables and name in after.tables and keys is not None:
+            if _same_routes(name, before, after):
                 continue
-            held = key_owners(keys, name, snapshot.plan, before)
-            moved = held != key_owners(keys, name, snapshot.plan, after)
-            rest = np.maximum(
-                keys.rest_state_bytes - redistribute_rest(keys.rest_state_bytes, before, after), 0.0
-            )
-            total += float(keys.state_bytes[moved].sum() + rest.sum())
+            owner = key_owners(keys, name, snapshot.plan, before)
+            moved = owner != key_owners(keys, name, snapshot.plan, after)
+            light = keys.rest_state_bytes
+            light_moved = np.maximum(light - redistribute_rest(light, before, after), 0.0)
+            total += float(keys.state_bytes[moved].sum() + light_moved.sum())
     return total

@@ -1,4 +1,4 @@
-"""Promotion: a whole query that outgrows a worker is spread over all of them by its key."""
+"""Promotion: a whole query that outgrows one worker becomes keyed, over all workers."""
 
 from collections.abc import Sequence
 
@@ -11,32 +11,32 @@ from evenflow.planning.controller.window import busy_snapshots
 
 
 def queries_to_promote(
-    snapshots: Sequence[Snapshot], following: Plan, mean_load: float, config: Balancing
+    snapshots: Sequence[Snapshot], plan: Plan, mean_load: float, config: Balancing
 ) -> list[str]:
-    """Return the whole queries that no worker can carry within the bound and that have a key.
+    """Return the whole queries that have a key and exceed the bound of a single worker.
 
-    The last batches decide, so that one burst does not.
+    They must exceed it over the last `samples` batches; one burst is not enough.
     """
     last = snapshots[-1]
     names = [
         name
         for name, query in last.queries.items()
-        if name in following.placement and query.keyable and not query.pinned
+        if name in plan.placement and query.keyable and not query.pinned
     ]
-    if not config.promote or len(following.active) < 2 or not names:
+    if not config.promote or len(plan.active) < 2 or not names:
         return []
     recent = busy_snapshots(snapshots)[-config.samples :]
     if len(recent) < config.samples:
         return []
-    loads = whole_query_series(recent, names)
-    needed = loads.mean(axis=1) - loads.std(axis=1)
+    series = whole_query_series(recent, names)
+    sure_loads = series.mean(axis=1) - series.std(axis=1)
     seconds = float(np.mean([snapshot.interval_seconds for snapshot in recent]))
     bound = max((1 + config.max_imbalance) * mean_load, config.promote_share * seconds)
-    return [name for name, load in zip(names, needed, strict=True) if load > bound]
+    return [name for name, load in zip(names, sure_loads, strict=True) if load > bound]
 
 
 def promote_queries(plan: Plan, names: Sequence[str]) -> Plan:
-    """Return the plan with some whole queries keyed, over the hash alone at first.
+    """Return the plan with some whole queries keyed, with empty tables.
 
     >>> promote_queries(Plan(2, {"q": 1}), ["q"]).placement
     {}

@@ -1,8 +1,8 @@
-"""Replay: the controller over recorded statistics, in a closed loop.
+"""Replay: runs the controller over recorded batches, in a closed loop.
 
-What keys and queries needed is as recorded; where they run follows our own plans, with the delay
-that the runtime has: what is decided at the border of batch b holds from b + 2 on. Plans for source
-traffic are made beside one batch and judged at its end.
+The load of keys and queries is as recorded; their workers follow the replayed plans, with the delay
+of the runtime: a decision at the end of batch b is in force from b + 2 on. A plan for source
+traffic takes one batch to make and is proposed at the end of it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from evenflow.model import (
     RoutingTable,
     Snapshot,
 )
-from evenflow.model.arrays import Floats
+from evenflow.model.arrays import Floats, Indices
 from evenflow.planning.controller.arrivals import (
     mean_query_loads,
     mean_stream_bytes,
@@ -28,20 +28,15 @@ from evenflow.planning.controller.arrivals import (
 )
 from evenflow.planning.controller.balance import measured_balance
 from evenflow.planning.controller.config import Balancing
-from evenflow.planning.controller.decide import decide
 from evenflow.planning.controller.predict import redistribute_rest
-from evenflow.planning.controller.traffic_repair import (
-    decide_traffic_repair,
-    is_repair_due,
-    plan_traffic_repair,
-    with_repair_result,
-)
+from evenflow.planning.controller.propose import propose, used_repair
+from evenflow.planning.controller.traffic_repair import is_repair_due, plan_traffic_repair
 from evenflow.planning.controller.window import select_window
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What would have been decided, and how balanced each batch was: recorded and replayed."""
+    """The replayed decisions, and the balance of each batch as recorded and as replayed."""
 
     decisions: tuple[Decision, ...]
     recorded: tuple[BalanceMetrics, ...]
@@ -51,113 +46,98 @@ class Replay:
 def replay_history(
     snapshots: Sequence[Snapshot], config: Balancing, workers: int | None = None
 ) -> Replay:
-    """Run the controller over recorded batches, with the workers of the record or others."""
+    """Run the controller over recorded batches, with the recorded number of workers or another."""
     if not snapshots:
-        raise InputError("nothing was recorded: a replay needs at least one batch")
+        raise InputError("no batches are recorded; a replay needs at least one")
     if workers is not None and workers < 1:
         raise InputError(f"a replay needs at least one worker, got {workers}")
-    first = snapshots[0].plan
-    other = workers is not None and workers != first.workers
-    plan = Plan(workers) if other and workers is not None else first
-    following = plan
-    seen: list[Snapshot] = []
+    plan = snapshots[0].plan
+    resized = workers is not None and workers != plan.workers
+    if workers is not None and resized:
+        plan = Plan(workers)
+    next_plan = plan
+    window: list[Snapshot] = []
     decisions: list[Decision] = []
     replayed: list[BalanceMetrics] = []
-    planned: Snapshot | None = None
-    beside: Plan | None = None
+    planned: Snapshot | None = None  # the last batch that traffic repair was planned from
+    repair: Plan | None = None
     for recorded in snapshots:
-        following = _host_recorded_queries(following, recorded, seen, config)
-        plan = _align_queries(plan, following)
-        drain = frozenset[int]() if other else recorded.workers_to_drain
-        seen = [
-            *select_window(seen, config.window),
-            snapshot_under_plan(recorded, plan, following, drain),
-        ]
-        replayed.append(measured_balance(seen[-1:]))
-        decision = decide(seen, decisions, config)
-        if decision.plan is None and beside is not None:
-            decision, beside = (
-                with_repair_result(
-                    decision, decide_traffic_repair(beside, seen, decisions, config)
-                ),
-                None,
-            )
-        if beside is None and decision.plan is None and is_repair_due(planned, seen[-1], config):
-            planned, beside = seen[-1], plan_traffic_repair(seen, config)
+        next_plan = _host_recorded_queries(next_plan, recorded, window, config)
+        plan = _align_queries(plan, next_plan)
+        drain = frozenset[int]() if resized else recorded.workers_to_drain
+        snapshot = snapshot_under_plan(recorded, plan, next_plan, drain)
+        window = [*select_window(window, config.window), snapshot]
+        replayed.append(measured_balance([snapshot]))
+        decision = propose(window, decisions, config, repair=repair)
+        if used_repair(decision):
+            repair = None
+        if repair is None and decision.plan is None and is_repair_due(planned, snapshot, config):
+            planned, repair = snapshot, plan_traffic_repair(window, config)
         decisions.append(decision)
-        plan, following = following, decisions[-1].plan or following
+        plan, next_plan = next_plan, decision.plan or next_plan
     original = tuple(measured_balance([recorded]) for recorded in snapshots)
     return Replay(tuple(decisions), original, tuple(replayed))
 
 
 def _host_recorded_queries(
-    plan: Plan, recorded: Snapshot, seen: Sequence[Snapshot], config: Balancing
+    plan: Plan, recorded: Snapshot, snapshots: Sequence[Snapshot], config: Balancing
 ) -> Plan:
-    """Return the plan with the queries of a recorded batch: some came, some left."""
+    """Return the plan with the queries of a recorded batch: some arrived, some left."""
     queries = recorded.queries
     known = plan.placement.keys() | plan.tables.keys()
-    new_keyed = {name for name in recorded.plan.tables if name in queries and name not in known}
-    tables = {
-        **{name: table for name, table in plan.tables.items() if name in queries},
-        **{name: RoutingTable() for name in sorted(new_keyed)},
-    }
+    new_keyed = sorted(recorded.plan.tables.keys() & queries.keys() - known)
+    tables = {name: table for name, table in plan.tables.items() if name in queries}
+    tables |= {name: RoutingTable() for name in new_keyed}
     placement = {name: worker for name, worker in plan.placement.items() if name in queries}
-    hosted = Plan(plan.workers, placement, tables, plan.drained)
+    hosted = replace(plan, placement=placement, tables=tables)
     streams = {name: query.streams for name, query in queries.items()}
-    window = select_window(seen, config.window)
+    window = select_window(snapshots, config.window)
     loads = mean_query_loads(window, placement)
     arrivals = place_arriving_queries(hosted, streams, loads, config, mean_stream_bytes(window))
     return replace(hosted, placement={**placement, **arrivals})
 
 
-def _align_queries(plan: Plan, following: Plan) -> Plan:
-    """Return the plan that holds with the queries of the one that follows it."""
-    keyed = plan.tables.keys() & (following.tables.keys() | following.placement.keys())
-    tables = {name: plan.tables[name] for name in sorted(keyed)}
-    placement = {
-        name: plan.placement[name]
-        for name in (*following.placement, *following.tables)
-        if name in plan.placement
-    }
-    for name, worker in following.placement.items():
-        if name not in placement and name not in tables:
-            placement[name] = worker
-    for name, table in following.tables.items():
-        if name not in placement and name not in tables:
-            tables[name] = table
-    return Plan(plan.workers, placement, tables, plan.drained)
+def _align_queries(plan: Plan, next_plan: Plan) -> Plan:
+    """Return the plan in force with the queries of the next plan."""
+    hosted = (*next_plan.placement, *next_plan.tables)
+    tables = {name: plan.tables[name] for name in sorted(plan.tables.keys() & set(hosted))}
+    placement = {name: plan.placement[name] for name in hosted if name in plan.placement}
+    known = placement.keys() | tables.keys()
+    placement |= {name: w for name, w in next_plan.placement.items() if name not in known}
+    tables |= {name: table for name, table in next_plan.tables.items() if name not in known}
+    return replace(plan, placement=placement, tables=tables)
 
 
 def snapshot_under_plan(
-    recorded: Snapshot, plan: Plan, following: Plan, drain: frozenset[int]
+    recorded: Snapshot, plan: Plan, next_plan: Plan, drain: frozenset[int]
 ) -> Snapshot:
-    """Return a recorded batch as it would have been observed under another plan."""
+    """Return a recorded batch as it would have been measured under another plan."""
     queries = {
         name: _query_under_plan(query, name, recorded.plan, plan)
         for name, query in recorded.queries.items()
     }
     return Snapshot(
-        recorded.batch,
-        recorded.at,
-        recorded.interval_seconds,
-        plan,
-        following,
-        drain,
-        queries,
-        _shipped_under_plan(recorded, plan),
-        sum((query.load for query in queries.values()), np.zeros(plan.workers)),
+        batch=recorded.batch,
+        at=recorded.at,
+        interval_seconds=recorded.interval_seconds,
+        plan=plan,
+        next_plan=next_plan,
+        workers_to_drain=drain,
+        queries=queries,
+        shipped_bytes=_shipped_under_plan(recorded, plan),
+        worker_cpu_seconds=sum((q.load for q in queries.values()), np.zeros(plan.workers)),
     )
 
 
 def _query_under_plan(query: QueryLoad, name: str, before: Plan, after: Plan) -> QueryLoad:
-    keys = None
+    keys, total_state = None, query.state_bytes.sum()
     if name in after.placement:
         share = np.zeros(after.workers)
         share[after.placement[name]] = 1.0
-        state = share * query.state_bytes.sum()
-    elif query.keys is None:  # whole in the record: the hash deals it evenly, as far as is known
+        state = share * total_state
+    elif query.keys is None:  # recorded as a whole query: assume that the hash spreads it evenly
         share = _spread_evenly(1.0, after)
-        state = share * query.state_bytes.sum()
+        state = share * total_state
     else:
         keys = _keys_under_plan(query.keys, name, before, after)
         heavy = np.bincount(keys.owner, weights=keys.cost, minlength=after.workers)
@@ -165,45 +145,34 @@ def _query_under_plan(query: QueryLoad, name: str, before: Plan, after: Plan) ->
         share = load / load.sum() if load.sum() > 0 else _spread_evenly(1.0, after)
         state = np.bincount(keys.owner, weights=keys.state_bytes, minlength=after.workers)
         state = state + keys.rest_state_bytes
-    return QueryLoad(
-        query.streams,
-        (share * query.rows_in.sum()).astype(np.int64),
-        (share * query.rows_out.sum()).astype(np.int64),
-        share * query.cpu_seconds.sum(),
-        share * query.load.sum(),
-        state,
-        keys,
-        query.pinned,
-        query.keyable or query.keys is not None,
-        query.publishes,
+    return replace(
+        query,
+        rows_in=(share * query.rows_in.sum()).astype(np.int64),
+        rows_out=(share * query.rows_out.sum()).astype(np.int64),
+        cpu_seconds=share * query.cpu_seconds.sum(),
+        load=share * query.load.sum(),
+        state_bytes=state,
+        keys=keys,
+        keyable=query.keyable or query.keys is not None,
     )
 
 
 def _keys_under_plan(keys: KeyStats, name: str, before: Plan, after: Plan) -> KeyStats:
-    """Return the heavy keys on our workers, the light ones on those of the record, or dealt."""
-    if before.workers == after.workers:
-        counts, cost, state, fixed = (
-            redistribute_rest(values.astype(np.float64), before, after)
-            for values in (
-                keys.rest_keys,
-                keys.rest_cost,
-                keys.rest_state_bytes,
-                keys.rest_fixed_cost,
-            )
-        )
-    else:
-        counts, cost, state, fixed = (
-            _spread_evenly(float(values.sum()), after)
-            for values in (
-                keys.rest_keys,
-                keys.rest_cost,
-                keys.rest_state_bytes,
-                keys.rest_fixed_cost,
-            )
-        )
-    owner = after.route(name, keys.hashes)
-    heavy = (keys.hashes, owner, keys.cost, keys.state_bytes, keys.names)
-    return KeyStats(*heavy, counts.astype(np.int64), cost, state, fixed, keys.rows)
+    """Return the key statistics; light keys are spread evenly if the number of workers differs."""
+
+    def light(values: Floats | Indices) -> Floats:
+        if before.workers == after.workers:
+            return redistribute_rest(values.astype(np.float64), before, after)
+        return _spread_evenly(float(values.sum()), after)
+
+    return replace(
+        keys,
+        owner=after.route(name, keys.hashes),
+        rest_keys=light(keys.rest_keys).astype(np.int64),
+        rest_cost=light(keys.rest_cost),
+        rest_state_bytes=light(keys.rest_state_bytes),
+        rest_fixed_cost=light(keys.rest_fixed_cost),
+    )
 
 
 def _spread_evenly(total: float, plan: Plan) -> Floats:
@@ -213,7 +182,7 @@ def _spread_evenly(total: float, plan: Plan) -> Floats:
 
 
 def _shipped_under_plan(recorded: Snapshot, plan: Plan) -> dict[str, Floats]:
-    """Return a stream once to each worker of its whole queries, evenly if only keyed ones read."""
+    """Return each stream once per worker of its whole queries; spread evenly if it has none."""
     shipped: dict[str, Floats] = {}
     for stream, rate in mean_stream_bytes([recorded]).items():
         readers = {

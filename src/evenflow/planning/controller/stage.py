@@ -1,16 +1,16 @@
-"""Staging: a plan reached in several steps, each within a budget, each a valid plan.
+"""Staging: a plan reached in several stages, each within the move budget, each a valid plan.
 
-Workers that come are active from the first step on; those that go are drained with the last one,
-when nothing that a plan names is left on them.
+Activated workers are active from the first stage on; drained workers are drained in the last one,
+when no query or listed key is left on them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from evenflow.model import (
-    KeyStats,
     Move,
     MoveOrder,
     Plan,
@@ -23,136 +23,118 @@ from evenflow.model import (
 )
 from evenflow.planning.controller.config import Balancing
 
-LoadAndState = tuple[float, float]  # load and state
+LoadAndState = tuple[float, float]
 
 
-def next_stage(following: Plan, target: Plan, snapshot: Snapshot, config: Balancing) -> Plan:
-    """Return the next plan on the way to a target: the target itself where the budget allows."""
-    items = moves_between(following, target)
+def next_stage(current: Plan, target: Plan, snapshot: Snapshot, config: Balancing) -> Plan:
+    """Return the next plan on the way to a target: the target itself if the budget allows."""
     if config.budget_bytes is None and config.budget_items is None:
         return target
-    weights = _move_weights(items, snapshot)
-    size = sum(bytes_ for _, bytes_ in weights.values())
-    if len(items) <= (config.budget_items or len(items)) and size <= (config.budget_bytes or size):
+    moves = moves_between(current, target)
+    weights = _move_weights(moves, snapshot)
+    size = sum(state for _, state in weights.values())
+    if len(moves) <= (config.budget_items or len(moves)) and size <= (config.budget_bytes or size):
         return target
     chosen: list[Move] = []
     spent = 0.0
-    for move in sorted(
-        items, key=lambda move: _move_priority(move, weights[move], following, config)
-    ):
-        if config.budget_items is not None and len(chosen) >= config.budget_items:
-            break
-        # A move that alone exceeds the budget must still come through some day: it goes first.
+    ordered = sorted(moves, key=lambda move: _move_priority(move, weights[move], current, config))
+    for move in ordered[: config.budget_items]:
+        # A move that exceeds the budget on its own must still happen some day: it goes first.
         if chosen and spent + weights[move][1] > (config.budget_bytes or np.inf):
             break
         chosen.append(move)
         spent += weights[move][1]
-    return partial_plan(following, target, chosen)
+    return partial_plan(current, target, chosen)
 
 
-def over_budget_verdicts(bytes_: float, config: Balancing) -> tuple[Verdict, ...]:
-    """Say so if a step moves more state than asked for: some of it cannot be moved in parts."""
-    if config.budget_bytes is None or bytes_ <= config.budget_bytes:
+def over_budget_verdicts(moved_bytes: float, config: Balancing) -> tuple[Verdict, ...]:
+    """Return a verdict if a stage exceeds the budget because its state cannot be split."""
+    if config.budget_bytes is None or moved_bytes <= config.budget_bytes:
         return ()
     message = (
-        f"this step moves {bytes_:,.0f} bytes, the budget is {config.budget_bytes:,.0f}: a query "
-        "or a key goes with all its state, a query that becomes keyed is spread at once, and "
-        "light keys follow the hash in the batch in which a worker goes or comes"
+        f"this step moves {moved_bytes:,.0f} bytes, the budget is {config.budget_bytes:,.0f}: a "
+        "query or key moves with all its state, a query that becomes keyed is spread in one batch, "
+        "and light keys follow the hash in the batch in which a worker is drained or activated"
     )
     return (Verdict(VerdictCode.OVER_BUDGET, "plan", message),)
 
 
 def _move_priority(
-    move: Move, weight: LoadAndState, following: Plan, config: Balancing
+    move: Move, weight: LoadAndState, current: Plan, config: Balancing
 ) -> tuple[bool, float, str, int]:
-    """Order moves: keys that free an entry of their table, then by load or state, then by name."""
+    """Order moves: first keys that free an entry of a large table, then by load or state."""
     load, state = weight
-    table = following.tables.get(move.query)
-    frees = (
-        table is not None
-        and move.key_hash is not None
-        and len(table) > config.max_table // 2
-        and _home_worker(following, move.key_hash) == move.after
-    )
-    by = -load if config.order == MoveOrder.HOT else state
-    return (not frees, by, move.query, move.key_hash or 0)
+    table = current.tables.get(move.query)
+    frees_entry = False
+    if table is not None and move.key_hash is not None and len(table) > config.max_table // 2:
+        key = np.array([move.key_hash], dtype=np.uint64)
+        frees_entry = home_workers(key, current.workers, current.drained)[0] == move.after
+    weight_order = -load if config.order == MoveOrder.HOT else state
+    return (not frees_entry, weight_order, move.query, move.key_hash or 0)
 
 
-def _home_worker(plan: Plan, key_hash: int) -> int:
-    return int(home_workers(np.array([key_hash], dtype=np.uint64), plan.workers, plan.drained)[0])
+def _move_weights(moves: Iterable[Move], snapshot: Snapshot) -> dict[Move, LoadAndState]:
+    """Return load and state of each move; zero if they were not measured."""
 
-
-def _move_weights(items: tuple[Move, ...], snapshot: Snapshot) -> dict[Move, LoadAndState]:
-    """Return load and state of everything that moves; what was not measured weighs nothing."""
-    weights: dict[Move, LoadAndState] = {}
-    known: dict[str, Mapping[int, LoadAndState]] = {}
-    for move in items:
-        query = snapshot.queries.get(move.query)
+    @cache
+    def query_weights(name: str) -> dict[int | None, LoadAndState]:
+        query = snapshot.queries.get(name)
         if query is None:
-            weights[move] = (0.0, 0.0)
-        elif move.key_hash is None:
-            weights[move] = (float(query.load.sum()), float(query.state_bytes.sum()))
-        else:
-            if move.query not in known:
-                known[move.query] = _key_weights(query.keys)
-            weights[move] = known[move.query].get(move.key_hash, (0.0, 0.0))
-    return weights
+            return {}
+        whole = (float(query.load.sum()), float(query.state_bytes.sum()))
+        keys = query.keys
+        if keys is None:
+            return {None: whole}
+        weights = zip(keys.cost.tolist(), keys.state_bytes.tolist(), strict=True)
+        return {None: whole, **dict(zip(keys.hashes.tolist(), weights, strict=True))}
+
+    return {move: query_weights(move.query).get(move.key_hash, (0.0, 0.0)) for move in moves}
 
 
-def _key_weights(keys: KeyStats | None) -> dict[int, LoadAndState]:
-    if keys is None:
-        return {}
-    pairs = zip(keys.cost.tolist(), keys.state_bytes.tolist(), strict=True)
-    return dict(zip(keys.hashes.tolist(), pairs, strict=True))
-
-
-def partial_plan(following: Plan, target: Plan, chosen: list[Move]) -> Plan:
-    """Return the plan in which only the chosen moves have been made."""
-    drained = following.drained & target.drained
-    whole = {move.query for move in chosen if move.key_hash is None}
-    waiting = following.placement.keys() & target.tables.keys() - whole
+def partial_plan(current: Plan, target: Plan, chosen: list[Move]) -> Plan:
+    """Return the current plan after only the chosen moves."""
+    drained = current.drained & target.drained
+    moved = {move.query for move in chosen if move.key_hash is None}
+    not_yet_keyed = current.placement.keys() & target.tables.keys() - moved
     placement = {
-        **{
-            name: worker if name in whole else following.placement.get(name, worker)
-            for name, worker in target.placement.items()
-        },
-        **{name: following.placement[name] for name in sorted(waiting)},
-    }
+        name: worker if name in moved else current.placement.get(name, worker)
+        for name, worker in target.placement.items()
+    } | {name: current.placement[name] for name in sorted(not_yet_keyed)}
     keys: dict[str, list[int]] = {}
     for move in chosen:
         if move.key_hash is not None:
             keys.setdefault(move.query, []).append(move.key_hash)
     tables = {
-        name: _partial_table(name, following, target, drained, keys.get(name, []))
-        if name in following.tables
+        name: _partial_table(name, current, target, drained, keys.get(name, []))
+        if name in current.tables
         else table
         for name, table in target.tables.items()
-        if name not in waiting
+        if name not in not_yet_keyed
     }
     return Plan(target.workers, placement, tables, drained)
 
 
 def _partial_table(
-    name: str, following: Plan, target: Plan, drained: frozenset[int], keys: list[int]
+    name: str, current: Plan, target: Plan, drained: frozenset[int], keys: list[int]
 ) -> RoutingTable:
-    listed = np.union1d(following.tables[name].hashes, target.tables[name].hashes)
-    owners = following.route(name, listed)
+    listed = np.union1d(current.tables[name].hashes, target.tables[name].hashes)
+    owners = current.route(name, listed)
     moved = np.isin(listed, np.array(keys, dtype=np.uint64))
     owners[moved] = target.route(name, listed[moved])
     away = owners != home_workers(listed, target.workers, drained)
     return RoutingTable.from_entries(listed[away], owners[away])
 
 
-def refit_target(target: Plan, following: Plan) -> Plan:
-    """Return a target for what is hosted by now: queries came and went since it was made."""
+def refit_target(target: Plan, current: Plan) -> Plan:
+    """Return the target for the queries hosted now: some arrived or left since it was made."""
     placement = {
         name: target.placement.get(name, worker)
-        for name, worker in following.placement.items()
+        for name, worker in current.placement.items()
         if name not in target.tables
     }
-    promoted = target.tables.keys() & following.placement.keys()
+    promoted = target.tables.keys() & current.placement.keys()
     tables = {
-        name: target.tables.get(name, following.tables.get(name, RoutingTable()))
-        for name in (*following.tables, *sorted(promoted))
+        name: target.tables.get(name, current.tables.get(name, RoutingTable()))
+        for name in (*current.tables, *sorted(promoted))
     }
     return replace(target, placement=placement, tables=tables)

@@ -1,8 +1,8 @@
-"""Slow planning of source traffic: run beside the batches, adopted at a border if still worth it.
+"""Traffic repair: slow planning of source traffic in the background of the batches.
 
-Measured loads differ a little from query to query, and a search that may only move queries one by
-one gets stuck: what reads the same streams and costs about the same counts as equal, so that whole
-types can move. The best of some tries is taken, under the names of workers that move the least.
+Measured loads differ a little between queries, and a search that moves them one by one gets stuck.
+So queries that read the same streams at about the same cost count as equal and can move as one
+type. The best of several tries is taken, with workers renumbered so that the least load moves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evenflow.model import Decision, LoadSeries, Plan, Reason, Snapshot, Trigger, moves_between
+from evenflow.model import Decision, LoadSeries, Plan, Reason, Snapshot, Trigger
 from evenflow.model.arrays import Workers
 from evenflow.planning.controller.arrivals import (
     StreamsByQuery,
@@ -19,13 +19,11 @@ from evenflow.planning.controller.arrivals import (
     mean_query_loads,
     mean_stream_bytes,
 )
-from evenflow.planning.controller.balance import predicted_balance
+from evenflow.planning.controller.build_decision import DecisionContext, build_decision
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.drain import drainable_workers
 from evenflow.planning.controller.predict import moved_bytes, same_plan
-from evenflow.planning.controller.stage import next_stage, over_budget_verdicts
-from evenflow.planning.controller.window import recently_left_workers, select_window
-from evenflow.planning.controller.worker_loads import WorkerLoads
+from evenflow.planning.controller.window import select_window
 from evenflow.planning.operators.problem import OperatorSnapshot
 from evenflow.planning.operators.relabel_workers import relabel_workers
 from evenflow.planning.queries import NOWHERE, Fleet, PlacementProblem, plan_queries
@@ -33,40 +31,37 @@ from evenflow.planning.queries.metrics import total_traffic
 
 REPAIR_TRIES = 8
 SIMILAR_LOAD_FACTOR = 2.0
-REPLACEABLE_REASONS = (
-    Reason.BALANCED,
-    Reason.NO_LOAD,
-    Reason.OFF,
-)  # reasons that give way to why traffic is left as it is
+# Reasons for no change that give way to the reason why traffic stays as it is.
+REPLACEABLE_REASONS = (Reason.BALANCED, Reason.NO_LOAD, Reason.OFF)
 
 
 def plan_traffic_repair(snapshots: Sequence[Snapshot], config: Balancing) -> Plan:
-    """Place all whole queries for the least traffic within the bound; takes as long as it takes."""
+    """Place all whole queries for the least traffic within the balance bound; may take long."""
     window = select_window(snapshots, config.window)
     last, plan = window[-1], window[-1].next_plan
     streams = {name: last.queries[name].streams for name in plan.placement if name in last.queries}
     if config.repair == OFF or not streams:
         return plan
     loads = average_similar_loads(streams, mean_query_loads(window, streams))
-    asked = build_subscriptions(streams, loads, mean_stream_bytes(window))
+    subscriptions = build_subscriptions(streams, loads, mean_stream_bytes(window))
     current = np.array([plan.placement[name] for name in streams], dtype=np.int32)
     pinned = np.array([last.queries[name].pinned for name in streams], dtype=np.bool_)
-    held = np.bincount(current[pinned], weights=asked.loads[pinned], minlength=plan.workers)
-    # Pins are there already: where they alone exceed the bound, the bound makes room for them.
-    slack = max(config.slack, float(held.max() * len(plan.active) / asked.loads.sum()) - 1 + 1e-6)
+    query_loads = subscriptions.loads
+    held = np.bincount(current[pinned], weights=query_loads[pinned], minlength=plan.workers)
+    # Where pinned queries alone exceed the bound, the bound makes room for them.
+    slack = max(config.slack, float(held.max() * len(plan.active) / query_loads.sum()) - 1 + 1e-6)
     problem = PlacementProblem.of(
-        asked,
+        subscriptions,
         Fleet(active_capacities(plan), slack, config.absolute_slack),
         np.where(pinned, current, NOWHERE).astype(np.int32),
         current,
     )
     tries = (
-        plan_queries(problem, config.repair, rng) for rng in config.new_rng().spawn(REPAIR_TRIES)
+        plan_queries(problem, config.repair, rng).workers
+        for rng in config.new_rng().spawn(REPAIR_TRIES)
     )
-    found = min(
-        (one.workers for one in tries), key=lambda at: total_traffic(asked, at, plan.workers)
-    )
-    placed = dict(zip(streams, _relabel_workers(found, problem, plan).tolist(), strict=True))
+    best = min(tries, key=lambda workers: total_traffic(subscriptions, workers, plan.workers))
+    placed = dict(zip(streams, _relabel_workers(best, problem, plan).tolist(), strict=True))
     return replace(plan, placement={**plan.placement, **placed})
 
 
@@ -80,57 +75,51 @@ def average_similar_loads(streams: StreamsByQuery, loads: Mapping[str, float]) -
     known = [name for name in streams if loads.get(name, 0.0) > 0]
     groups: list[list[str]] = []
     for name in sorted(known, key=lambda name: (streams[name], loads[name])):
-        first = groups[-1][0] if groups else None
-        if (
-            first is None
-            or streams[first] != streams[name]
-            or loads[name] > SIMILAR_LOAD_FACTOR * loads[first]
-        ):
+        first = groups[-1][0] if groups else name
+        similar = loads[name] <= SIMILAR_LOAD_FACTOR * loads[first]
+        if not groups or streams[first] != streams[name] or not similar:
             groups.append([])
         groups[-1].append(name)
-    means = {
-        name: mean
-        for group in groups
-        for mean in (float(np.mean([loads[one] for one in group])),)
-        for name in group
-    }
+    means: dict[str, float] = {}
+    for group in groups:
+        means |= dict.fromkeys(group, float(np.mean([loads[name] for name in group])))
     return {name: means[name] for name in known}
 
 
 def _relabel_workers(workers: Workers, problem: PlacementProblem, plan: Plan) -> Workers:
-    """Return the placement with active workers renamed so that the least load moves."""
-    number = np.full(plan.workers, NOWHERE, dtype=np.int32)
-    number[list(plan.active)] = np.arange(len(plan.active))
+    """Return the placement with active workers renumbered so that the least load moves."""
+    position = np.full(plan.workers, NOWHERE, dtype=np.int32)
+    position[list(plan.active)] = np.arange(len(plan.active))
     series = LoadSeries(
         tuple(map(str, range(len(workers)))),
         problem.subscriptions.loads[:, None],
         problem.pinned == NOWHERE,
     )
-    running = OperatorSnapshot(series, len(plan.active), number[problem.current])
+    running = OperatorSnapshot(series, len(plan.active), position[problem.current])
     renamed: Workers = np.array(plan.active, dtype=np.int32)[
-        relabel_workers(running, number[workers])
+        relabel_workers(running, position[workers])
     ]
     return renamed
 
 
 def is_still_valid(plan: Plan, snapshot: Snapshot) -> bool:
-    """Tell whether a plan made a while ago is for the workers and pins of now."""
-    following = snapshot.next_plan
+    """Tell whether a plan made earlier fits the current workers and pins."""
+    current = snapshot.next_plan
     return (
-        (plan.workers, plan.drained) == (following.workers, following.drained)
+        (plan.workers, plan.drained) == (current.workers, current.drained)
         and plan.drained == drainable_workers(snapshot)[0]
         and all(
-            plan.placement.get(name, following.placement[name]) == following.placement[name]
+            plan.placement.get(name, current.placement[name]) == current.placement[name]
             for name, query in snapshot.queries.items()
-            if query.pinned and name in following.placement
+            if query.pinned and name in current.placement
         )
     )
 
 
 def is_repair_due(planned: Snapshot | None, last: Snapshot, config: Balancing) -> bool:
-    """Tell whether to plan again: what is hosted has changed, or moved, or a while has passed.
+    """Tell whether to plan again: queries came, left or moved, or the cooldown has passed.
 
-    `planned` is what the last plan was made from.
+    `planned` is the last batch of the previous planning.
     """
     return config.repair != OFF and (
         planned is None
@@ -139,67 +128,46 @@ def is_repair_due(planned: Snapshot | None, last: Snapshot, config: Balancing) -
     )
 
 
-def with_repair_result(quiet: Decision, adopted: Decision) -> Decision:
-    """Return what is decided where nothing else was: a plan for traffic, or why not even that."""
-    if adopted.plan is not None:
-        return adopted
-    told = replace(quiet, message=f"{quiet.message}; {adopted.message}")
-    if quiet.trigger != Trigger.NONE or quiet.reason not in REPLACEABLE_REASONS:
-        return told
-    return replace(told, trigger=adopted.trigger, reason=adopted.reason)
+def with_repair_result(unchanged: Decision, repair: Decision) -> Decision:
+    """Return the repair if it has a plan; else `unchanged`, with the reason against the repair."""
+    if repair.plan is not None:
+        return repair
+    combined = replace(unchanged, message=f"{unchanged.message}; {repair.message}")
+    if unchanged.trigger != Trigger.NONE or unchanged.reason not in REPLACEABLE_REASONS:
+        return combined
+    return replace(combined, trigger=repair.trigger, reason=repair.reason)
 
 
 def decide_traffic_repair(
     plan: Plan, snapshots: Sequence[Snapshot], decisions: Sequence[Decision], config: Balancing
 ) -> Decision:
-    """Decide whether to follow a plan of `plan_traffic_repair`: it must fit, pay, and keep the load even.
+    """Decide whether to follow a result of `plan_traffic_repair`.
 
-    Queries that came meanwhile stay where they are, as do those that would go back to where they
-    have just come from. Tables are those of the border, which the slow planner does not touch.
+    It must fit what is hosted, pay for its moves and keep the load even. Queries that arrived since
+    then stay where they are, as do queries that would return to a worker they left recently.
     """
-    window = select_window(snapshots, config.window)
-    last, following, rates = window[-1], window[-1].next_plan, mean_stream_bytes(window)
-    before = predicted_balance(WorkerLoads.under_plan(window, following), last, rates)
+    context = DecisionContext.build(snapshots, decisions, config)
+    current, before, last = context.next_plan, context.before, context.last_snapshot
 
-    def quiet(reason: Reason) -> Decision:
+    def rejected(reason: Reason) -> Decision:
         message = f"a plan for source traffic is not followed: {reason}"
-        return Decision(last.batch, last.at, Trigger.TRAFFIC, reason, message, before)
+        return build_decision(context, Trigger.TRAFFIC, reason, message)
 
     if not is_still_valid(plan, last):
-        return quiet(Reason.STALE)
-    left = recently_left_workers(decisions, last.batch, config.cooldown)
-    wanted = {
+        return rejected(Reason.STALE)
+    placement = {
         name: worker
         for name, worker in plan.placement.items()
-        if name in following.placement and worker not in left.get((name, None), ())
+        if name in current.placement and worker not in context.recently_left.get((name, None), ())
     }
-    target = replace(following, placement={**following.placement, **wanted})
-    after = predicted_balance(WorkerLoads.under_plan(window, target), last, rates)
-    saved, moved = before.shipped_bytes - after.shipped_bytes, moved_bytes(following, target, last)
-    if (
-        saved <= 0
-        or saved < config.min_gain * before.shipped_bytes
-        or saved * config.payback < moved
-    ):
-        return quiet(Reason.GAIN_TOO_SMALL)
+    target = replace(current, placement={**current.placement, **placement})
+    loads = context.loads_under(target)
+    after = context.predict_balance(loads)
+    saved, moved = before.shipped_bytes - after.shipped_bytes, moved_bytes(current, target, last)
+    worth = saved >= config.min_gain * before.shipped_bytes and saved * config.payback >= moved
+    if saved <= 0 or not worth:
+        return rejected(Reason.GAIN_TOO_SMALL)
     if after.imbalance > max(1 + config.max_imbalance, before.imbalance):
-        return quiet(Reason.INFEASIBLE)
-    step = next_stage(following, target, last, config)
-    done = same_plan(step, target)
-    moved = moved_bytes(following, step, last)
-    return Decision(
-        last.batch,
-        last.at,
-        Trigger.TRAFFIC,
-        Reason.QUERIES,
-        f"ships {after.shipped_bytes:.4g} instead of {before.shipped_bytes:.4g} bytes a batch",
-        before,
-        predicted=after
-        if done
-        else predicted_balance(WorkerLoads.under_plan(window, step), last, rates),
-        plan=step,
-        target=None if done else target,
-        moves=moves_between(following, step),
-        moved_bytes=moved,
-        verdicts=over_budget_verdicts(moved, config),
-    )
+        return rejected(Reason.INFEASIBLE)
+    message = f"ships {after.shipped_bytes:.4g} instead of {before.shipped_bytes:.4g} bytes a batch"
+    return build_decision(context, Trigger.TRAFFIC, Reason.QUERIES, message, target=loads)

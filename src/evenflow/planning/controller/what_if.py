@@ -1,7 +1,8 @@
-"""What if: the plan that would follow if workers, rates or pins were other than they are."""
+"""What-if: the plan that would follow with other workers, rates or pins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,21 +19,21 @@ from evenflow.model import (
     moves_between,
 )
 from evenflow.model.arrays import Floats
-from evenflow.planning.controller.arrivals import mean_stream_bytes
-from evenflow.planning.controller.balance import predicted_balance
+from evenflow.model.snapshot import WORKER_FIELDS
+from evenflow.names import join_names
+from evenflow.planning.controller.build_decision import DecisionContext
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.decide import decide
 from evenflow.planning.controller.predict import moved_bytes
 from evenflow.planning.controller.traffic_repair import decide_traffic_repair, plan_traffic_repair
 from evenflow.planning.controller.window import select_window
-from evenflow.planning.controller.worker_loads import WorkerLoads
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is asked about: workers added, workers dropped, all rates times x, queries pinned.
+    """Changes to evaluate: workers added and dropped, a factor on all rates, queries pinned.
 
-    Added are drained workers first, then slots that the flow does not have yet.
+    Added are drained workers first, then workers that the flow does not have yet.
     """
 
     added_workers: int = 0
@@ -42,18 +43,14 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if self.added_workers < 0:
-            raise InputError(
-                f"the number of added workers must not be negative, got {self.added_workers}"
-            )
+            raise InputError(f"added workers must not be negative, got {self.added_workers}")
         if not np.isfinite(self.rate_factor) or self.rate_factor <= 0:
-            raise InputError(
-                f"rates can be multiplied by a positive number, got {self.rate_factor}"
-            )
+            raise InputError(f"the rate factor must be a positive number, got {self.rate_factor}")
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """The plan that would follow, and what it changes. Nothing has been changed by asking."""
+    """The plan that would follow, and its effect. The flow itself is not changed."""
 
     plan: Plan
     before: BalanceMetrics
@@ -64,132 +61,115 @@ class ScenarioResult:
 
 
 def evaluate_scenario(
-    snapshots: Sequence[Snapshot], change: Scenario, config: Balancing
+    snapshots: Sequence[Snapshot], scenario: Scenario, config: Balancing
 ) -> ScenarioResult:
-    """Plan for a change as if it were made now, without waiting for proof and without a budget."""
+    """Plan for a scenario as if it were real: from one batch, without move costs or a budget."""
     if not snapshots:
-        raise InputError("nothing was recorded: a question needs at least one batch")
+        raise InputError("no batches are recorded; a scenario needs at least one")
     window = select_window(snapshots, config.window)
-    before = _current_balance(window)
-    asked = _apply_scenario(window, change)
-    bold = replace(
+    changed = _apply_scenario(window, scenario)
+    eager = replace(
         config, samples=1, confidence=0.0, min_gain=0.0, move_seconds_per_mb=0.0, cooldown=0,
         budget_bytes=None, budget_items=None,
     )  # fmt: skip
-    decision = decide(asked, (), bold)
-    last = asked[-1]
+    decision = decide(changed, (), eager)
+    last = changed[-1]
     if config.repair != OFF:
-        then = [*asked[:-1], replace(last, next_plan=decision.plan or last.next_plan)]
-        lighter = decide_traffic_repair(plan_traffic_repair(then, bold), then, (), bold)
-        if lighter.plan is not None:
-            decision = replace(lighter, verdicts=(*decision.verdicts, *lighter.verdicts))
+        then = [*changed[:-1], replace(last, next_plan=decision.plan or last.next_plan)]
+        repair = decide_traffic_repair(plan_traffic_repair(then, eager), then, (), eager)
+        if repair.plan is not None:
+            decision = replace(repair, verdicts=(*decision.verdicts, *repair.verdicts))
     plan = decision.plan or last.next_plan
     after = decision.predicted or decision.before
-    present = replace(last.next_plan, placement=window[-1].next_plan.placement)
+    current = replace(last.next_plan, placement=window[-1].next_plan.placement)
     return ScenarioResult(
-        plan,
-        before,
-        after,
-        moves_between(present, plan),
-        moved_bytes(present, plan, last),
-        (*decision.verdicts, *_overload_verdicts(after, last)),
+        plan=plan,
+        before=DecisionContext.build(window, (), config).before,
+        after=after,
+        moves=moves_between(current, plan),
+        moved_bytes=moved_bytes(current, plan, last),
+        verdicts=(*decision.verdicts, *_overload_verdicts(after, last)),
     )
 
 
-def _current_balance(window: Sequence[Snapshot]) -> BalanceMetrics:
-    levels = WorkerLoads.under_plan(window, window[-1].next_plan)
-    return predicted_balance(levels, window[-1], mean_stream_bytes(window))
-
-
 def _overload_verdicts(after: BalanceMetrics, last: Snapshot) -> tuple[Verdict, ...]:
-    """Say so if the busiest worker would need longer than the time between batches."""
+    """Return a verdict if the busiest worker needs longer than the time between batches."""
     if after.max_load <= last.interval_seconds:
         return ()
     message = (
         f"the busiest worker would need {after.max_load:.3g} s a batch, batches come every "
         f"{last.interval_seconds:.3g} s; all need {after.mean_load:.3g} s on average"
     )
-    return (
-        Verdict(VerdictCode.OVERLOAD, "workers", message, after.mean_load / last.interval_seconds),
-    )
+    share = after.mean_load / last.interval_seconds
+    return (Verdict(VerdictCode.OVERLOAD, "workers", message, share),)
 
 
-def _apply_scenario(window: Sequence[Snapshot], change: Scenario) -> list[Snapshot]:
-    """Return the window as if it had been recorded with the change just asked for."""
-    following = window[-1].next_plan
-    unknown = [worker for worker in change.dropped_workers if worker not in following.active]
-    if unknown:
-        raise InputError(
-            f"worker {unknown[0]} cannot be dropped; active are {_format_list(following.active)}"
-        )
-    for name, worker in change.pins.items():
-        if name not in following.placement:
-            raise InputError(
-                f"{name!r} is no whole query; there are {_format_list(sorted(following.placement))}"
-            )
-        if not 0 <= worker < following.workers:
-            raise InputError(f"workers are 0..{following.workers - 1}, got {worker} for {name!r}")
-    idle = sorted(following.drained)[: change.added_workers]
-    slots = following.workers + change.added_workers - len(idle)
-    drain = (following.drained - set(idle)) | change.dropped_workers
+def _apply_scenario(window: Sequence[Snapshot], scenario: Scenario) -> list[Snapshot]:
+    """Return the window as if it had been recorded with the changes just requested."""
+    plan = window[-1].next_plan
+    _check_scenario(scenario, plan)
+    activated = sorted(plan.drained)[: scenario.added_workers]
+    workers = plan.workers + scenario.added_workers - len(activated)
+    drain = (plan.drained - set(activated)) | scenario.dropped_workers
+    rate, pins = scenario.rate_factor, scenario.pins
     return [
         replace(
             snapshot,
-            plan=_resize_plan(snapshot.plan, slots, {}),
-            next_plan=_resize_plan(snapshot.next_plan, slots, change.pins),
+            plan=_resize_plan(snapshot.plan, workers, {}),
+            next_plan=_resize_plan(snapshot.next_plan, workers, pins),
             workers_to_drain=drain,
             queries={
-                name: _scale_query(query, slots, change.rate_factor, name in change.pins)
+                name: _scale_query(query, workers, rate, name in pins)
                 for name, query in snapshot.queries.items()
             },
             shipped_bytes={
-                stream: _pad_workers(sent, slots) * change.rate_factor
+                stream: _pad_workers(sent, workers) * rate
                 for stream, sent in snapshot.shipped_bytes.items()
             },
-            worker_cpu_seconds=_pad_workers(snapshot.worker_cpu_seconds, slots)
-            * change.rate_factor,
+            worker_cpu_seconds=_pad_workers(snapshot.worker_cpu_seconds, workers) * rate,
         )
         for snapshot in window
     ]
 
 
-def _resize_plan(plan: Plan, slots: int, pins: Mapping[str, int]) -> Plan:
-    """Return a plan with more slots, drained so far, and queries on the workers of their pins."""
-    new = frozenset(range(plan.workers, slots))
+def _check_scenario(scenario: Scenario, plan: Plan) -> None:
+    unknown = [worker for worker in scenario.dropped_workers if worker not in plan.active]
+    if unknown:
+        active = ", ".join(map(str, plan.active))
+        raise InputError(f"worker {unknown[0]} cannot be dropped; active workers are {active}")
+    for name, worker in scenario.pins.items():
+        if name not in plan.placement:
+            whole = join_names(plan.placement)
+            raise InputError(f"{name!r} cannot be pinned; whole queries are {whole}")
+        if not 0 <= worker < plan.workers:
+            raise InputError(f"workers are 0..{plan.workers - 1}, got {worker} for {name!r}")
+
+
+def _resize_plan(plan: Plan, workers: int, pins: Mapping[str, int]) -> Plan:
+    """Return a plan with more workers, drained at first, and queries on their pinned workers."""
+    new = frozenset(range(plan.workers, workers))
     pinned = {name: worker for name, worker in pins.items() if name in plan.placement}
-    return Plan(slots, {**plan.placement, **pinned}, plan.tables, plan.drained | new)
+    return Plan(workers, {**plan.placement, **pinned}, plan.tables, plan.drained | new)
 
 
-def _pad_workers(values: Floats, slots: int) -> Floats:
-    result: Floats = np.pad(values, (0, max(slots - len(values), 0)))
-    return result
+def _pad_workers(values: Floats, workers: int) -> Floats:
+    padded: Floats = np.pad(values, (0, max(workers - len(values), 0)))
+    return padded
 
 
-def _scale_query(query: QueryLoad, slots: int, rate: float, pinned: bool) -> QueryLoad:
-    keys = query.keys
-    return replace(
-        query,
-        rows_in=(_pad_workers(query.rows_in.astype(np.float64), slots) * rate).astype(np.int64),
-        rows_out=(_pad_workers(query.rows_out.astype(np.float64), slots) * rate).astype(np.int64),
-        cpu_seconds=_pad_workers(query.cpu_seconds, slots) * rate,
-        load=_pad_workers(query.load, slots) * rate,
-        state_bytes=_pad_workers(query.state_bytes, slots) * rate,
-        keys=None if keys is None else _scale_keys(keys, slots, rate),
-        pinned=query.pinned or pinned,
-    )
+def _scale_query(query: QueryLoad, workers: int, rate: float, pinned: bool) -> QueryLoad:
+    scaled: dict[str, Any] = {
+        name: _pad_workers(getattr(query, name), workers) * rate for name in WORKER_FIELDS
+    }
+    keys = None if query.keys is None else _scale_keys(query.keys, workers, rate)
+    return replace(query, **scaled, keys=keys, pinned=query.pinned or pinned)
 
 
-def _scale_keys(keys: KeyStats, slots: int, rate: float) -> KeyStats:
-    return replace(
-        keys,
-        cost=keys.cost * rate,
-        state_bytes=keys.state_bytes * rate,
-        rest_keys=_pad_workers(keys.rest_keys.astype(np.float64), slots).astype(np.int64),
-        rest_cost=_pad_workers(keys.rest_cost, slots) * rate,
-        rest_state_bytes=_pad_workers(keys.rest_state_bytes, slots) * rate,
-        rest_fixed_cost=_pad_workers(keys.rest_fixed_cost, slots) * rate,
-    )
-
-
-def _format_list(names: Sequence[object]) -> str:
-    return ", ".join(map(str, names)) or "none"
+def _scale_keys(keys: KeyStats, workers: int, rate: float) -> KeyStats:
+    names = ("rest_cost", "rest_state_bytes", "rest_fixed_cost")
+    scaled: dict[str, Any] = {
+        name: _pad_workers(getattr(keys, name), workers) * rate for name in names
+    }
+    rest_keys = np.pad(keys.rest_keys, (0, max(workers - len(keys.rest_keys), 0)))
+    scaled |= {"cost": keys.cost * rate, "state_bytes": keys.state_bytes * rate}
+    return replace(keys, **scaled, rest_keys=rest_keys)

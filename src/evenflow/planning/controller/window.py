@@ -1,4 +1,4 @@
-"""What is remembered: batches that say something, and what moved and must not go back at once."""
+"""The recent batches that a decision is based on, and the recent moves that it must not undo."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,7 +6,8 @@ from itertools import islice
 
 from evenflow.model import Decision, Snapshot
 
-MovableItem = tuple[str, int | None]  # query, and the key's hash where it is keyed
+MovableItem = tuple[str, int | None]  # query, and the hash of a key if it is keyed
+RecentlyLeft = dict[MovableItem, set[int]]
 
 
 def busy_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
@@ -15,44 +16,42 @@ def busy_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def select_window(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
-    """Return the last batches in which queries had work, at most `window`, and the last of all.
+    """Return the last batch, after the busy batches before it, `window` in all.
 
-    Otherwise some batches without rows would make a controller forget what queries need.
+    Idle batches do not count, so a pause in the input does not erase what queries need.
     """
     if not snapshots:
         return ()
     last = snapshots[-1]
-    before = (snapshot for snapshot in reversed(snapshots[:-1]) if not snapshot.idle)
-    number = max(window - 1, 1 if last.idle else 0)
-    return (*reversed(list(islice(before, number))), last)
+    earlier = (snapshot for snapshot in reversed(snapshots[:-1]) if not snapshot.idle)
+    count = max(window - 1, 1 if last.idle else 0)
+    return (*reversed(list(islice(earlier, count))), last)
 
 
 def last_snapshot_with_keys(window: Sequence[Snapshot]) -> Snapshot:
-    """Return the last batch; queries without rows in it have the keys they had before."""
+    """Return the last batch; a keyed query without rows in it gets its previous key statistics."""
     last = window[-1]
     queries = dict(last.queries)
     for name, query in last.queries.items():
         if query.keys is None and name in last.plan.tables:
-            told = (s.queries[name].keys for s in reversed(window) if name in s.queries)
-            keys = next((found for found in told if found is not None), None)
+            earlier = (s.queries[name].keys for s in reversed(window) if name in s.queries)
+            keys = next((stats for stats in earlier if stats is not None), None)
             if keys is not None:
                 owner = last.plan.route(name, keys.hashes)
                 queries[name] = replace(query, keys=replace(keys, owner=owner))
     return replace(last, queries=queries)
 
 
-def recently_left_workers(
-    decisions: Sequence[Decision], batch: int, cooldown: int
-) -> dict[MovableItem, set[int]]:
+def recently_left_workers(decisions: Sequence[Decision], batch: int, cooldown: int) -> RecentlyLeft:
     """Return the workers that each item left in the last `cooldown` batches.
 
-    >>> from evenflow.model import BalanceMetrics, Move
-    >>> even = BalanceMetrics(1.0, 1.0, 1.0)
-    >>> moved = Decision(7, 0.0, "imbalance", "keys", "", even, moves=(Move("q", 0, 1),))
-    >>> recently_left_workers([moved], batch=9, cooldown=10), recently_left_workers([moved], batch=20, cooldown=10)
-    ({('q', None): {0}}, {})
+    >>> from evenflow.model import BalanceMetrics, Move, Reason, Trigger
+    >>> even, moves = BalanceMetrics(1.0, 1.0, 1.0), (Move("q", 0, 1),)
+    >>> moved = Decision(7, 0.0, Trigger.IMBALANCE, Reason.QUERIES, "", even, moves=moves)
+    >>> [recently_left_workers([moved], batch, cooldown=10) for batch in (9, 20)]
+    [{('q', None): {0}}, {}]
     """
-    left: dict[MovableItem, set[int]] = {}
+    left: RecentlyLeft = {}
     for decision in reversed(decisions):
         if decision.batch <= batch - cooldown:
             break

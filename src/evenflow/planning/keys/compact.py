@@ -1,16 +1,15 @@
 """Mixed over the compact representation (mixed-key-routing, section IV-A).
 
 Keys with the same worker, home, (discretised) cost and state are one record (d', d, d_h, v_c, v_S,
-#): where they go, where they are, where the hash puts them, cost, state, and how many they are.
-Mixed runs on the records, of which some keys may go and others stay; at the end each part is
-filled with keys of its record, those first that Mixed would take first by their true cost and
-state.
+#): new worker, current worker, hash worker, cost, state, and number of keys. Mixed runs on the
+records, of which some keys may go and others stay; at the end each part is filled with keys of its
+record, those first that Mixed would take first by their true cost and state.
 
 Departures
-- Costs and states are discretised for each worker on its own, so that loads are met (`discretise`).
-- What is left of the discretisation error after the expansion can break the bound by a little. A
-  fiftieth of the tolerance is kept for it; if that is not enough, LLFD on the true costs mends it,
-  and if that takes too many table entries, Mixed on the keys themselves.
+- Costs and states are discretised for each worker separately, so that worker loads are preserved.
+- The discretisation error left after the expansion can break the bound by a little. A fiftieth of
+  the tolerance is reserved for it; if that is not enough, LLFD on the true costs repairs it, and if
+  that takes too many table entries, Mixed on the keys themselves.
 """
 
 from dataclasses import dataclass, replace
@@ -19,26 +18,20 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model import KeyLoads
-from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.keys.balance_goal import (
-    BalanceGoal,
-    balance_goal,
-    current_owners_suffice,
-    finish_plan,
-)
+from evenflow.model.arrays import Bools, Floats, Indices, Rng, Workers
+from evenflow.planning.keys.balance_goal import BalanceGoal, plan_owners
 from evenflow.planning.keys.discretise import discretise
 from evenflow.planning.keys.llfd import llfd_records
-from evenflow.planning.keys.mixed import mixed_owners
-from evenflow.planning.keys.phases import migration_priority, relieve_overload
+from evenflow.planning.keys.mixed import migration_priority, mixed_owners, relieve_overload
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 
 DEGREE = 8
-MARGIN = 0.98  # of the tolerance is used; the rest is left to the error
+MARGIN = 0.98  # part of the tolerance that is used; the rest is left to the error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRecords:
-    """Groups of like keys: d, d_h, v_c, v_S and #. `origin` is the record a part was split from."""
+    """Groups of equal keys: d, d_h, v_c, v_S and #; `origin` is the record before a split."""
 
     owner: Workers
     home: Workers
@@ -49,44 +42,45 @@ class KeyRecords:
     origin: Indices
 
 
-def compact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
-    """Run Mixed on records of like keys instead of keys."""
+def compact(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
+    """Run Mixed on records of equal keys instead of keys."""
     return compact_with_degree(keys, config, DEGREE)
 
 
 def compact_with_degree(keys: KeyLoads, config: KeyConfig, degree: int) -> KeyPlan:
     """Do so with discretisation to a given degree R."""
-    aim = balance_goal(keys, config)
-    if current_owners_suffice(keys, config, aim):
-        return finish_plan(keys, config, keys.owner, aim)
-    records, record_of = group_keys(keys, aim, degree)
-    parts = mixed_records(
-        records, config, keys.workers, aim.mean_load + MARGIN * (aim.max_load - aim.mean_load)
+    return plan_owners(
+        keys, config, lambda goal: _compact_owners(keys, config, goal, degree), only_if_needed=True
     )
+
+
+def _compact_owners(keys: KeyLoads, config: KeyConfig, goal: BalanceGoal, degree: int) -> Workers:
+    records, record_of = group_keys(keys, goal, degree)
+    limit = goal.mean_load + MARGIN * (goal.max_load - goal.mean_load)
+    parts = mixed_records(records, config, keys.workers, limit)
     owner = expand_records(keys, records, record_of, parts, config)
-    if not aim.is_met(keys.worker_loads(owner)):
-        owner = relieve_overload(
-            keys, owner, migration_priority(keys.cost, keys.state, config.beta), aim
-        )
+    if not goal.is_met(keys.worker_loads(owner)):
+        psi = migration_priority(keys.cost, keys.state, config.beta)
+        owner = relieve_overload(keys, owner, psi, goal)
         if int(np.count_nonzero(owner != keys.home)) > config.max_table:
-            owner = mixed_owners(keys, config, aim)
-    return finish_plan(keys, config, owner, aim)
+            owner = mixed_owners(keys, config, goal)
+    return owner
 
 
-def group_keys(keys: KeyLoads, aim: BalanceGoal, degree: int) -> tuple[KeyRecords, Workers]:
+def group_keys(keys: KeyLoads, goal: BalanceGoal, degree: int) -> tuple[KeyRecords, Workers]:
     """Return the records of a snapshot and the record of every key."""
     cost = discretise(keys.cost, degree, keys.owner)
     state = discretise(keys.state, degree, keys.owner)
-    place = (keys.owner.astype(np.int64) * keys.workers + keys.home) * 2 + aim.fixed_keys
+    place = (keys.owner.astype(np.int64) * keys.workers + keys.home) * 2 + goal.fixed_keys
     record_of, first = _number_rows(place, cost.view(np.int64), state.view(np.int64))
     records = KeyRecords(
-        keys.owner[first],
-        keys.home[first],
-        cost[first],
-        state[first],
-        aim.fixed_keys[first],
-        np.bincount(record_of, minlength=len(first)).astype(np.int32),
-        np.arange(len(first)),
+        owner=keys.owner[first],
+        home=keys.home[first],
+        cost=cost[first],
+        state=state[first],
+        fixed=goal.fixed_keys[first],
+        count=np.bincount(record_of, minlength=len(first)).astype(np.int32),
+        origin=np.arange(len(first)),
     )
     return records, record_of
 
@@ -95,13 +89,13 @@ def mixed_records(
     records: KeyRecords, config: KeyConfig, workers: int, limit: float
 ) -> tuple[Indices, Workers]:
     """Return Mixed's parts: for each key that is put down, its record and its worker."""
-    listed = np.flatnonzero((records.owner != records.home) & ~records.fixed)
-    listed = listed[np.argsort(records.state[listed], kind="stable")]
-    able = int(records.count[listed].sum())
+    table_records = np.flatnonzero((records.owner != records.home) & ~records.fixed)
+    table_records = table_records[np.argsort(records.state[table_records], kind="stable")]
+    movable = int(records.count[table_records].sum())
     entries = int(records.count[records.owner != records.home].sum())
     sent_home = 0
     while True:
-        split = _send_home(records, listed, sent_home)
+        split = _send_home(records, table_records, sent_home)
         psi = migration_priority(split.cost, split.state, config.beta)
         stays = split.fixed | (split.cost == 0)
         moved, targets = llfd_records(
@@ -110,10 +104,10 @@ def mixed_records(
         left = int(np.count_nonzero(split.owner[moved] != split.home[moved]))
         added = int(np.count_nonzero(targets != split.home[moved]))
         excess = entries - sent_home - left + added - config.max_table
-        if excess <= 0 or sent_home == able:
+        if excess <= 0 or sent_home == movable:
             break
-        sent_home = min(sent_home + excess, able)
-    sent = split.owner != records.owner[split.origin]  # what Phase I put at home, and stays there
+        sent_home = min(sent_home + excess, movable)
+    sent = split.owner != records.owner[split.origin]  # sent home by Phase I, and still there
     stay = np.where(sent, split.count - np.bincount(moved, minlength=len(sent)), 0)
     return (
         np.concatenate((split.origin[moved], np.repeat(split.origin, stay))),
@@ -121,13 +115,13 @@ def mixed_records(
     )
 
 
-def _send_home(records: KeyRecords, listed: Indices, count: int) -> KeyRecords:
-    """Split off the first `count` keys of the listed records and put them at home (Phase I)."""
-    number = records.count[listed]
+def _send_home(records: KeyRecords, table_records: Indices, count: int) -> KeyRecords:
+    """Split off the first `count` keys of the given records and put them at home (Phase I)."""
+    number = records.count[table_records]
     taken = np.clip(count - (np.cumsum(number) - number), 0, number).astype(np.int32)
-    parts, kept = listed[taken > 0], records.count.copy()
-    kept[listed] -= taken
-    stays = np.flatnonzero(kept)
+    parts, staying = table_records[taken > 0], records.count.copy()
+    staying[table_records] -= taken
+    stays = np.flatnonzero(staying)
     rows = np.concatenate((stays, parts))
     return replace(
         records,
@@ -136,7 +130,7 @@ def _send_home(records: KeyRecords, listed: Indices, count: int) -> KeyRecords:
         cost=records.cost[rows],
         state=records.state[rows],
         fixed=records.fixed[rows],
-        count=np.concatenate((kept[stays], taken[taken > 0])),
+        count=np.concatenate((staying[stays], taken[taken > 0])),
         origin=records.origin[rows],
     )
 
@@ -154,15 +148,15 @@ def expand_records(
     moved, targets = moved[leaves], targets[leaves]
     affected = np.zeros(len(records.count), dtype=np.bool_)
     affected[moved] = True
-    able = np.flatnonzero(affected[record_of])
-    psi = migration_priority(keys.cost[able], keys.state[able], config.beta)
-    able = able[np.lexsort((able, -psi, record_of[able]))]
-    starts = np.searchsorted(record_of[able], moved)
+    movable = np.flatnonzero(affected[record_of])
+    psi = migration_priority(keys.cost[movable], keys.state[movable], config.beta)
+    movable = movable[np.lexsort((movable, -psi, record_of[movable]))]
+    starts = np.searchsorted(record_of[movable], moved)
     order = np.argsort(moved, kind="stable")
     ranks = np.empty(len(moved), dtype=np.int64)
     ranks[order] = np.arange(len(moved)) - np.searchsorted(moved[order], moved[order])
     owner = keys.owner.copy()
-    owner[able[starts + ranks]] = targets
+    owner[movable[starts + ranks]] = targets
     return owner
 
 
@@ -194,7 +188,7 @@ def _number_rows(place: Indices, cost: Indices, state: Indices) -> tuple[Workers
 
 @kernel
 def _find_hash_entry(place: int, cost: int, state: int, rows: Indices, slots: Workers) -> int:
-    """Return where a row is in the hash table, or the empty slot where it belongs."""
+    """Return where a row is in the hash table, or the empty slot for it."""
     last = len(slots) - 1  # one less than a power of two
     mixed = np.uint64(cost) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(state)
     mixed = (mixed * np.uint64(0xC2B2AE3D27D4EB4F)) ^ np.uint64(place)

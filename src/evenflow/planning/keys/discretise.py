@@ -1,8 +1,8 @@
 """Half-linear, half-exponential discretisation (mixed-key-routing, section IV-B).
 
 Values x, scaled so that the least is 1, are replaced by representatives: multiples of R = 2^r
-above R, powers of two below it. Going from the largest value down, each takes that of its two
-neighbours, above or below, that brings the deviation accumulated so far nearer to zero; so errors
+above R, powers of two below it. Going from the largest value down, each takes the one of its two
+neighbours, above or below, that moves the deviation accumulated so far nearer to zero; so errors
 cancel in sums.
 
 Departures
@@ -12,12 +12,12 @@ Departures
 - Values above the largest representative have only that one in the paper, which loses up to R on
   each. One more multiple of R is allowed above it (and a further power of two if all values are
   below R), so that every value has two neighbours and errors can cancel.
-- The deviation can be accumulated for each worker on its own (`groups`), as when every worker
-  reports its own keys: then the load of each worker, not only their sum, is met. One sum over all
-  workers, as in the paper's example, is what happens without it.
+- The deviation can be accumulated for each worker separately (`groups`), as when every worker
+  reports its own keys: then the load of each worker, not only their sum, is preserved. Without it
+  there is one sum over all workers, as in the paper's example.
 - Descending order is kept to 8 leading bits only: a counting sort in linear time. Sums do not care
   which of two values within half a percent of each other goes first.
-- Zero stays zero: an idle key is told apart from a light one.
+- Zero stays zero: an idle key differs from a light one.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ def discretise(values: Floats, degree: int, groups: Workers | None = None) -> Fl
 
 
 def discretise_plain(values: list[float], degree: int) -> list[float]:
-    """The same for a list in the order given, as one would do it by hand: the oracle."""
+    """The same for a list in the order given, in plain Python: the oracle."""
     deviation, chosen = 0.0, []
     for value in values:
         if value == 0:
@@ -74,7 +74,7 @@ def discretise_plain(values: list[float], degree: int) -> list[float]:
 @kernel
 def descending_order(values: Floats) -> Indices:
     """Return positions from the largest value to the smallest, to 8 leading bits."""
-    # The bits of doubles that are not negative sort like them; + 0.0 rids -0.0 of its sign.
+    # The bits of doubles that are not negative sort like them; + 0.0 turns -0.0 into 0.0.
     codes = (values + 0.0).view(np.int64) >> 44
     if len(codes) == 0:
         return np.empty(0, dtype=np.int64)

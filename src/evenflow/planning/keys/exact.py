@@ -7,8 +7,8 @@ there is. It has two binaries a key instead of one for each worker. If the keys 
 can be packed into that room, its optimum is the optimum; only otherwise the full model, one binary
 for each key and worker, is solved. Both by HiGHS (extra `solvers`).
 
-`cover` goes first: a key with more state than all that cover moves cannot be part of the optimum,
-and its plan stands if time runs out. Costs go to the solver in units of the mean load, states in
+`cover` plans first: a key with more state than all that cover moves cannot be part of the optimum,
+and its plan is used if time runs out. Costs go to the solver in units of the mean load, states in
 units of cover's plan, since its tolerances are absolute.
 """
 
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import KeyLoads, Verdict
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model import KeyLoads, Verdict, VerdictCode
+from evenflow.model.arrays import Floats, Indices, Rng, Workers
 from evenflow.planning.keys.balance_goal import (
     BalanceGoal,
     balance_goal,
@@ -34,12 +34,12 @@ from evenflow.planning.keys.problem import KeyConfig, KeyPlan
 MAX_SECONDS = 120.0
 MAX_BINARIES = 400_000
 OPTIMALITY_GAP = 1e-6  # relative gap at which a solution counts as the optimum
-STATUS_INFEASIBLE = 2  # the solver's word for: there is none
+STATUS_INFEASIBLE = 2  # status of the solver: no solution exists
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SolverCase:
-    """A problem with what is known beforehand: a plan if there is one, and which keys may move."""
+    """A problem, a plan of it if one is known, and which keys may move."""
 
     keys: KeyLoads
     config: KeyConfig
@@ -50,24 +50,22 @@ class SolverCase:
 
     @classmethod
     def of(cls, keys: KeyLoads, config: KeyConfig) -> "SolverCase":
-        """Look for a plan with cover and rule out keys that cost more than all of it."""
-        aim = balance_goal(keys, config)
+        """Plan with cover and rule out keys with more state than it moves."""
+        goal, movable = balance_goal(keys, config), ~keys.immovable_mask
         plan = cover(keys, config, np.random.default_rng(0))
-        if not aim.is_met(plan.loads) or plan.table_size(keys) > config.max_table:
-            able = (~keys.immovable_mask).astype(np.float64)
-            return cls(keys, config, aim, None, able, float(keys.state.mean()) or 1.0)
+        if not goal.is_met(plan.loads) or plan.table_size(keys) > config.max_table:
+            unit = float(keys.state.mean()) or 1.0
+            return cls(keys, config, goal, None, movable.astype(np.float64), unit)
         moved = moved_state(keys, plan.owner)
-        able = (~keys.immovable_mask & (keys.state <= moved * (1 + OPTIMALITY_GAP))).astype(
-            np.float64
-        )
-        return cls(keys, config, aim, plan, able, moved / 1e4 or 1.0)
+        movable &= keys.state <= moved * (1 + OPTIMALITY_GAP)
+        return cls(keys, config, goal, plan, movable.astype(np.float64), moved / 1e4 or 1.0)
 
 
-def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPlan:
-    """Return a plan that provably moves the least state, or a verdict saying how near it is."""
-    aim = balance_goal(keys, config)
-    if current_owners_suffice(keys, config, aim):
-        return finish_plan(keys, config, keys.owner, aim)
+def exact(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
+    """Return a plan that provably moves the least state, or a verdict with the remaining gap."""
+    goal = balance_goal(keys, config)
+    if current_owners_suffice(keys, config, goal):
+        return finish_plan(keys, config, keys.owner, goal)
     case = SolverCase.of(keys, config)
     solution = _solve(_relaxed_model(case))
     owner = _round_relaxed_solution(case, solution)
@@ -77,37 +75,38 @@ def exact(keys: KeyLoads, config: KeyConfig, rng: np.random.Generator) -> KeyPla
         owner = _owners_of_solution(case, solution)
     if owner is None and solution.status == STATUS_INFEASIBLE and case.known_plan is None:
         return _add_verdict(
-            finish_plan(keys, config, keys.owner, aim),
-            "no_plan",
+            finish_plan(keys, config, keys.owner, goal),
+            VerdictCode.NO_PLAN,
             "no plan keeps the balance and the table bound; nothing moves",
         )
     best = _less_moved_plan(case, owner)
-    least = float(solution.mip_dual_bound or 0.0) * case.state_unit
+    lower_bound = float(solution.mip_dual_bound or 0.0) * case.state_unit
     moved = moved_state(keys, best.owner)
     if case.known_plan is None and owner is None:
         return _add_verdict(
-            best, "not_proven", f"no plan was found within {MAX_SECONDS:g} s; nothing moves"
+            best,
+            VerdictCode.NOT_PROVEN,
+            f"no plan was found within {MAX_SECONDS:g} s; nothing moves",
         )
-    if moved - least <= OPTIMALITY_GAP * max(moved, case.state_unit):
+    if moved - lower_bound <= OPTIMALITY_GAP * max(moved, case.state_unit):
         return best
-    gap = (moved - least) / moved
+    gap = f"{(moved - lower_bound) / moved:.2%}"
     return _add_verdict(
-        best, "not_proven", f"the plan moves at most {gap:.2%} more than the optimum"
+        best, VerdictCode.NOT_PROVEN, f"the plan moves at most {gap} more than the optimum"
     )
 
 
 def _less_moved_plan(case: SolverCase, owner: Workers | None) -> KeyPlan:
     """Return the plan of the solver or the one known before, whichever moves less."""
-    found = case.keys.owner if owner is None else owner
-    plan = finish_plan(case.keys, case.config, found, case.goal)
-    if case.known_plan is None:
-        return plan
-    if owner is None:
+    if owner is None and case.known_plan is not None:
         return case.known_plan
-    return min((plan, case.known_plan), key=lambda made: moved_state(case.keys, made.owner))
+    owner = case.keys.owner if owner is None else owner
+    plan = finish_plan(case.keys, case.config, owner, case.goal)
+    plans = [plan] if case.known_plan is None else [plan, case.known_plan]
+    return min(plans, key=lambda plan: moved_state(case.keys, plan.owner))
 
 
-def _add_verdict(plan: KeyPlan, code: str, message: str) -> KeyPlan:
+def _add_verdict(plan: KeyPlan, code: VerdictCode, message: str) -> KeyPlan:
     return replace(plan, verdicts=(*plan.verdicts, Verdict(code, "all keys", message)))
 
 
@@ -156,7 +155,7 @@ def _relaxed_model(case: SolverCase) -> dict[str, Any]:
 
 
 def _round_relaxed_solution(case: SolverCase, solution: Any) -> Workers | None:
-    """Give keys that go elsewhere a worker with room, the heaviest first; None if one has none.
+    """Give keys that go elsewhere a worker with room, the heaviest first; None if one fits nowhere.
 
     The least loaded worker is tried first, for an even result, then the fullest that has room.
     """
@@ -219,7 +218,7 @@ def _owners_of_solution(case: SolverCase, solution: Any) -> Workers | None:
 
 
 def _move_prices(case: SolverCase) -> Floats:
-    """Price of a move: the state, with a trifle for keys that have none so that they rest."""
+    """Price of a move: the state; a tiny price for keys without state, so that they stay."""
     state = case.keys.state / case.state_unit
     return np.where(state > 0, state, 1e-6)
 
@@ -239,6 +238,5 @@ def _import_scipy(part: str) -> Any:
     try:
         return import_module(f"scipy.{part}")
     except ImportError as error:
-        raise InputError(
-            "exact needs a solver: install evenflow with the extra [solvers]"
-        ) from error
+        message = "exact needs a solver: install evenflow with the extra [solvers]"
+        raise InputError(message) from error

@@ -1,11 +1,12 @@
-"""Offers of `cover`: which keys move, and where to, at a given price of a table entry.
+"""Moves of `cover`: which keys move, and to which workers, at a given price of a table entry.
 
-An offer touches few of many keys, so it is kept as the moved keys alone, and all that does not
-depend on the price is gathered once: the keys of each overloaded worker side by side, the load of
-every worker, the entries of the table in force.
+A set of moves touches few of many keys, so only the moved keys are stored, and everything that does
+not depend on the price is gathered once: the keys of each worker side by side, the load of every
+worker, the entries of the current table.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,15 +16,15 @@ from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.planning.keys.balance_goal import BalanceGoal
 from evenflow.planning.keys.knapsack import CORE_KEYS, least_cover
 from evenflow.planning.keys.llfd import movable_keys_by_worker
-from evenflow.planning.keys.phases import table_keys_by_state
+from evenflow.planning.keys.mixed import table_keys_by_state
 
-MAX_ROUNDS = 64  # new covers for keys that found no room
+MAX_ROUNDS = 64  # rounds of covers, as long as keys find no room
 WORTH_BUCKETS = 1 << 14  # of load per price: 8 for each power of two that a double can hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyMoves:
-    """Keys that would move, their workers, and what that costs."""
+    """Keys that would move, their new workers, and the result."""
 
     price: float
     keys: Indices
@@ -33,67 +34,72 @@ class KeyMoves:
     max_load: float
 
 
+class KeyArrays(NamedTuple):
+    """A key planning problem as kernels read it.
+
+    owner           current owners; `find_moves` writes to it and restores it
+    loads           load of every worker
+    table_keys      keys of the current table, smallest state first
+    keys_by_worker, worker_starts  movable keys grouped by worker
+    grouped_cost, grouped_state    cost and state of `keys_by_worker`, side by side
+    """
+
+    cost: Floats
+    state: Floats
+    home: Workers
+    owner: Workers
+    loads: Floats
+    table_keys: Indices
+    keys_by_worker: Indices
+    worker_starts: Indices
+    grouped_cost: Floats
+    grouped_state: Floats
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyMoveFinder:
-    """A key planning problem, laid out for offers at many prices."""
+    """Finds moves for one key planning problem at many prices; used by one thread."""
 
     keys: KeyLoads
     max_table: int
-    worker_loads: Floats
-    table_keys: Indices  # keys of the table in force, smallest state first
-    keys_by_worker: Indices  # movable keys by worker
-    worker_starts: Indices
-    grouped_cost: Floats  # of the grouped keys, side by side
-    grouped_state: Floats
-    owner_scratch: Workers  # the owners; an offer writes to it and puts it back
+    arrays: KeyArrays
 
     @classmethod
-    def of(cls, keys: KeyLoads, aim: BalanceGoal, max_table: int) -> "KeyMoveFinder":
-        """Lay out a problem."""
-        grouped, starts = movable_keys_by_worker(keys.owner, aim.fixed_keys, keys.workers)
-        return cls(
-            keys,
-            max_table,
-            keys.worker_loads(),
-            table_keys_by_state(keys, aim),
-            grouped,
-            starts,
-            keys.cost[grouped],
-            keys.state[grouped],
-            keys.owner.copy(),
+    def of(cls, keys: KeyLoads, goal: BalanceGoal, max_table: int) -> "KeyMoveFinder":
+        """Gather everything that does not depend on the price."""
+        grouped, starts = movable_keys_by_worker(keys.owner, goal.fixed_keys, keys.workers)
+        arrays = KeyArrays(
+            cost=keys.cost,
+            state=keys.state,
+            home=keys.home,
+            owner=keys.owner.copy(),
+            loads=keys.worker_loads(),
+            table_keys=table_keys_by_state(keys, goal),
+            keys_by_worker=grouped,
+            worker_starts=starts,
+            grouped_cost=keys.cost[grouped],
+            grouped_state=keys.state[grouped],
         )
+        return cls(keys, max_table, arrays)
 
     @property
     def mean_state(self) -> float:
-        """What prices are measured in: the mean state of a key that can move."""
-        return (float(self.grouped_state.mean()) if len(self.grouped_state) else 0.0) or 1.0
+        """The unit of prices: the mean state of a movable key."""
+        state = self.arrays.grouped_state
+        return (float(state.mean()) if len(state) else 0.0) or 1.0
 
     @property
     def total_state(self) -> float:
         """A price at which no entry is ever worth it."""
-        return float(self.grouped_state.sum())
+        return float(self.arrays.grouped_state.sum())
 
     def find_moves(self, price: float, limit: float) -> KeyMoves:
         """Relieve every worker above the limit at the least state plus price of entries."""
-        keys = self.keys
-        moved, targets = _find_moves(
-            keys.cost,
-            keys.state,
-            keys.home,
-            self.owner_scratch,
-            self.worker_loads,
-            limit,
-            price,
-            self.table_keys,
-            self.keys_by_worker,
-            self.worker_starts,
-            self.grouped_cost,
-            self.grouped_state,
-        )
+        moved, targets = _find_moves(self.arrays, limit, price)
         return self._revert_unneeded(price, moved, targets, limit)
 
     def moves_to(self, owner: Workers, limit: float) -> KeyMoves:
-        """Turn another planner's owners into an offer, less what can stay after all."""
+        """Turn another planner's owners into moves, without those that are not needed."""
         moved = np.flatnonzero(owner != self.keys.owner)
         return self._revert_unneeded(0.0, moved, owner[moved], limit)
 
@@ -101,63 +107,43 @@ class KeyMoveFinder:
         self, price: float, moved: Indices, targets: Workers, limit: float
     ) -> KeyMoves:
         """Send back what fits where it came from, then add up."""
-        keys = self.keys
+        entries = int(np.count_nonzero(self.keys.owner != self.keys.home))
         moved, targets, fullest, entries = _revert_moves(
-            keys.cost,
-            keys.state,
-            keys.home,
-            keys.owner,
-            self.worker_loads,
-            limit,
-            moved,
-            targets,
-            int(np.count_nonzero(keys.owner != keys.home)),
-            self.max_table,
+            self.arrays, limit, moved, targets, entries, self.max_table
         )
-        return KeyMoves(price, moved, targets, float(keys.state[moved].sum()), entries, fullest)
+        state = float(self.keys.state[moved].sum())
+        return KeyMoves(price, moved, targets, state, entries, fullest)
 
-    def fits_table(self, offer: KeyMoves) -> bool:
-        """Tell whether an offer keeps the table bound."""
-        return offer.table_size <= self.max_table
+    def fits_table(self, moves: KeyMoves) -> bool:
+        """Return whether moves keep the table bound."""
+        return moves.table_size <= self.max_table
 
-    def is_feasible(self, offer: KeyMoves, limit: float) -> bool:
-        """Tell whether an offer keeps both bounds."""
-        return self.fits_table(offer) and offer.max_load <= limit
+    def is_feasible(self, moves: KeyMoves, limit: float) -> bool:
+        """Return whether moves keep both bounds."""
+        return self.fits_table(moves) and moves.max_load <= limit
 
-    def rank(self, offer: KeyMoves, limit: float) -> tuple[int, float, float]:
-        """Order offers: table bound, then limit, then least state."""
-        over_table = max(offer.table_size - self.max_table, 0)
-        return (over_table, max(offer.max_load - limit, 0.0), offer.moved_state)
+    def rank(self, moves: KeyMoves, limit: float) -> tuple[int, float, float]:
+        """Order moves: table bound, then limit, then least state."""
+        over_table = max(moves.table_size - self.max_table, 0)
+        return (over_table, max(moves.max_load - limit, 0.0), moves.moved_state)
 
-    def owners(self, offer: KeyMoves) -> Workers:
-        """Return the owner of every key once the offer is taken."""
+    def owners(self, moves: KeyMoves) -> Workers:
+        """Return the owner of every key after the moves."""
         owner = self.keys.owner.copy()
-        owner[offer.keys] = offer.target_workers
+        owner[moves.keys] = moves.target_workers
         return owner
 
 
 @kernel
-def _find_moves(
-    cost: Floats,
-    state: Floats,
-    home: Workers,
-    owner: Workers,
-    loads: Floats,
-    limit: float,
-    price: float,
-    listed: Indices,
-    grouped: Indices,
-    starts: Indices,
-    group_cost: Floats,
-    group_state: Floats,
-) -> tuple[Indices, Workers]:
-    load = loads.copy()
+def _find_moves(arrays: KeyArrays, limit: float, price: float) -> tuple[Indices, Workers]:
+    cost, home, owner = arrays.cost, arrays.home, arrays.owner
+    load = arrays.loads.copy()
     moved = [0]
     before = [owner[0]]
     moved.pop()
     before.pop()
-    for key in listed:  # entries that are worth less than their price
-        if state[key] >= price:
+    for key in arrays.table_keys:  # entries that are worth less than their price
+        if arrays.state[key] >= price:
             break
         if load[home[key]] + cost[key] <= limit:
             moved.append(key)
@@ -166,7 +152,7 @@ def _find_moves(
             owner[key] = home[key]
             load[home[key]] += cost[key]
 
-    homeless = {np.int64(-1)}  # keys for which there was no room
+    rejected = {np.int64(-1)}  # keys for which there was no room
     for _ in range(MAX_ROUNDS):
         if load.max() <= limit:
             break
@@ -174,11 +160,7 @@ def _find_moves(
         room = limit - load.min()
         for worker in range(len(load)):
             if load[worker] > limit:
-                group = slice(starts[worker], starts[worker + 1])
-                picked = _cheapest_cover(
-                    home, owner, load, limit, price, worker, room, homeless,
-                    grouped[group], group_cost[group], group_state[group],
-                )  # fmt: skip
+                picked = _cheapest_cover(arrays, load, limit, price, worker, room, rejected)
                 going = np.concatenate((going, picked))
         if len(going) == 0:
             break
@@ -187,7 +169,7 @@ def _find_moves(
             if target == source or load[target] + cost[key] > limit:
                 target = np.argmin(load)
             if target == source or load[target] + cost[key] > limit:
-                homeless.add(key)
+                rejected.add(key)
                 continue
             moved.append(key)
             before.append(source)
@@ -203,17 +185,13 @@ def _find_moves(
 
 @kernel
 def _cheapest_cover(
-    home: Workers,
-    owner: Workers,
+    arrays: KeyArrays,
     load: Floats,
     limit: float,
     price: float,
     worker: int,
     room: float,
-    homeless: set[np.int64],
-    group: Indices,
-    cost: Floats,
-    state: Floats,
+    rejected: set[np.int64],
 ) -> Indices:
     """Return the cheapest keys of one worker that cover its excess.
 
@@ -221,6 +199,10 @@ def _cheapest_cover(
     buckets of it (the leading bits of a double sort like the double), and only those from the
     bucket where the cover is complete, and a few more to choose among, are sorted.
     """
+    home, owner = arrays.home, arrays.owner
+    begin, end = arrays.worker_starts[worker], arrays.worker_starts[worker + 1]
+    group = arrays.keys_by_worker[begin:end]
+    cost, state = arrays.grouped_cost[begin:end], arrays.grouped_state[begin:end]
     count = len(group)
     worth, prices = np.zeros(count), np.empty(count)
     bucket_load, bucket_keys = np.zeros(WORTH_BUCKETS), np.zeros(WORTH_BUCKETS, dtype=np.int64)
@@ -228,8 +210,8 @@ def _cheapest_cover(
         key = group[at]
         prices[at] = state[at] + price
         if home[key] != worker:
-            at_home = load[home[key]] + cost[at] <= limit
-            prices[at] = max(state[at] - price, 0.0) if at_home else state[at]
+            fits_home = load[home[key]] + cost[at] <= limit
+            prices[at] = max(state[at] - price, 0.0) if fits_home else state[at]
         if cost[at] <= 0 or cost[at] > room or owner[key] != worker:
             continue
         worth[at] = cost[at] / max(prices[at], 1e-300)
@@ -239,33 +221,25 @@ def _cheapest_cover(
         bucket_keys[buckets[at]] += 1
     need = load[worker] - limit
     covered, beyond, lowest = 0.0, 0, WORTH_BUCKETS
-    while lowest > 1 and (covered < need or beyond < CORE_KEYS + len(homeless)):
+    while lowest > 1 and (covered < need or beyond < CORE_KEYS + len(rejected)):
         lowest -= 1
         if covered >= need:
             beyond += bucket_keys[lowest]
         covered += bucket_load[lowest]
     able = np.flatnonzero(buckets >= lowest)
-    if len(homeless) > 1:
-        able = np.array([at for at in able if group[at] not in homeless], dtype=np.int64)
+    if len(rejected) > 1:
+        able = np.array([at for at in able if group[at] not in rejected], dtype=np.int64)
     order = able[np.argsort(-worth[able], kind="mergesort")]
     return group[order[least_cover(cost[order], prices[order], need)]]
 
 
 @kernel
 def _revert_moves(
-    cost: Floats,
-    state: Floats,
-    home: Workers,
-    owner: Workers,
-    loads: Floats,
-    limit: float,
-    moved: Indices,
-    targets: Workers,
-    entries: int,
-    max_table: int,
+    arrays: KeyArrays, limit: float, moved: Indices, targets: Workers, entries: int, max_table: int
 ) -> tuple[Indices, Workers, float, int]:
     """Send back what fits where it came from, the most state first; count load and entries."""
-    load = loads.copy()
+    cost, state, home, owner = arrays.cost, arrays.state, arrays.home, arrays.owner
+    load = arrays.loads.copy()
     for at in range(len(moved)):
         key = moved[at]
         load[owner[key]] -= cost[key]

@@ -1,4 +1,4 @@
-"""Least-price cover: the cheapest set of keys whose load covers what a worker has too much.
+"""Least-price cover: the cheapest set of keys whose load covers the excess of a worker.
 
 Keys come in the order of load per price. Taking them in that order until the need is covered is
 optimal but for the keys around the break; those few are decided exactly by branch and bound, with
@@ -11,7 +11,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats
 
 CORE_KEYS = 24  # keys decided exactly on each side of the break
-MAX_NODES = 20_000  # steps of the search; what it has found by then is used
+MAX_NODES = 20_000  # steps of the search; the best cover until then is used
 
 
 def least_cover_plain(cost: Floats, price: Floats, need: float) -> float:

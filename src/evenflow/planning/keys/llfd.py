@@ -13,8 +13,8 @@ Departures
   evictions. The listing reads the loads of the last interval throughout.
 - No worker accepts k (unspecified): the worker with the least load that cannot be evicted takes
   it and all its lighter keys become candidates. That keeps mean + c (1 - 1/n).
-- Fixed keys (see `bound`) are neither taken away nor evicted.
-- The kernel works on records of any number of like keys, of which some may go and others stay: the
+- Fixed keys (see `balance_goal`) are neither taken away nor evicted.
+- The kernel works on records of any number of equal keys, of which some may go and others stay: the
   compact representation of section IV. A plain key is a record of one.
 
 Why it ends, and quickly: evicted keys are strictly lighter than the key that evicts them, so the
@@ -29,15 +29,13 @@ import heapq
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices, Workers
-
-NOWHERE = -1
+from evenflow.model.arrays import NOWHERE, Bools, Floats, Indices, Workers
 
 
 def llfd_owners(
     cost: Floats, psi: Floats, owner: Workers, fixed: Bools, workers: int, limit: float
 ) -> Workers:
-    """Return new owners with every worker at or below the limit, where that can be had.
+    """Return new owners with every worker at or below the limit, where that is possible.
 
     The worked example of figure 4: six keys, loads 16 and 4 become 10 and 10.
 
@@ -57,7 +55,7 @@ def llfd_owners(
 def llfd_plain(
     cost: Floats, psi: Floats, owner: Workers, fixed: Bools, workers: int, limit: float
 ) -> Workers:
-    """LLFD as one would tell it: the kernel's explanation and oracle."""
+    """LLFD in plain Python: the kernel's explanation and oracle."""
     new = [int(worker) for worker in owner]
     load = [0.0] * workers
     for key, worker in enumerate(new):
@@ -104,7 +102,7 @@ def llfd_plain(
 
 @kernel
 def _ranks_before(rank: Floats, one: int, other: int) -> bool:
-    """Tell whether a key comes first: larger rank, then lower key."""
+    """Return whether a key comes first: larger rank, then lower key."""
     return rank[one] > rank[other] or (rank[one] == rank[other] and one < other)
 
 
@@ -256,7 +254,7 @@ def llfd_records(
 
 @kernel
 def _count_to_cover(excess: float, cost: float, number: int) -> int:
-    """Return how many of `number` like keys must go so that their load covers the excess."""
+    """Return how many of `number` equal keys must go so that their load covers the excess."""
     if cost * number <= excess:
         return number
     return min(number, max(1, int(np.ceil(excess / cost))))

@@ -1,10 +1,11 @@
-"""What a key planner is asked for, and what it answers."""
+"""What a key planner is given, and what it returns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.errors import InputError
+from evenflow.errors import require_non_negative
 from evenflow.model import KeyLoads, Verdict
 from evenflow.model.arrays import Floats, Workers, frozen
 
@@ -23,19 +24,15 @@ class KeyConfig:
     beta: float = 1.5
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.max_imbalance) or self.max_imbalance < 0:
-            raise InputError(f"max-imbalance must be 0 or more, got {self.max_imbalance}")
-        if self.max_table < 0:
-            raise InputError(f"max-table must be 0 or more, got {self.max_table}")
-        if not np.isfinite(self.beta) or self.beta < 0:
-            raise InputError(f"beta must be 0 or more, got {self.beta}")
+        for name in ("max_imbalance", "max_table", "beta"):
+            require_non_negative(name.replace("_", "-"), getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyPlan:
-    """The new owner of every key, the loads that follow, and what could not be had.
+    """The new owner of every key, the loads that follow, and a verdict for each broken bound.
 
-    The routing table is whatever differs from the hash: keys whose owner is not their home.
+    The routing table holds the keys whose owner is not their home, the hash worker.
     """
 
     owner: Workers
@@ -49,3 +46,6 @@ class KeyPlan:
     def table_size(self, keys: KeyLoads) -> int:
         """Return N_A, the number of entries of the new routing table."""
         return int(np.count_nonzero(self.owner != keys.home))
+
+
+KeyPlanner = Callable[[KeyLoads, KeyConfig, np.random.Generator], KeyPlan]

@@ -7,13 +7,16 @@ probability exp(-loss / heat) when they do not, while the heat falls geometrical
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Hashes, Indices, Workers
-from evenflow.planning.operators.descent import move_reads, shipping_change, swap_shipping_change
+from evenflow.model.arrays import Floats, Hashes, Indices, Rng, Workers
+from evenflow.planning.operators.descent import (
+    SourceReads,
+    move_reads,
+    shipping_change,
+    swap_shipping_change,
+)
 from evenflow.planning.operators.kernel_rng import random_below, random_unit, seed_state
 
-FEW_OPERATORS = (
-    600  # operators: so few are annealed up to 600 / operators times, the best plan is kept
-)
+FEW_OPERATORS = 600  # up to here annealing runs 600 / operators times and the best plan is used
 # Hottest and coldest temperature, in mean squared lengths of an operator's vector: many operators
 # leave finer differences to settle, and less time for each at high temperatures.
 HEAT_OF_FEW, HEAT_OF_MANY = (1e-1, 1e-3), (3e-2, 3e-5)
@@ -25,21 +28,19 @@ def anneal_placement(
     free: Indices,
     placement: Workers,
     shares: Floats,
-    rng: np.random.Generator,
-    shipping: float,
-    parts: tuple[Indices, Indices, Floats, Indices],
+    rng: Rng,
+    reads: SourceReads,
 ) -> None:
     """Anneal at temperatures that suit the operators; `placement` is changed in place.
 
-    `proposals` is for each operator; `parts` are the arrays of the traffic.
+    `proposals` is for each operator.
     """
     movable = (vectors[free] ** 2).sum(axis=1)  # pinned operators must not heat the search
     scale = float(movable.mean() * shares.mean()) or 1.0 if len(free) else 1.0
     hot, cold = HEAT_OF_FEW if len(free) <= FEW_OPERATORS else HEAT_OF_MANY
-    anneal(
-        proposals * len(free), hot * scale, cold * scale, seed_state(rng), vectors, free, placement,
-        shares, shipping, *parts,
-    )  # fmt: skip
+    state = seed_state(rng)
+    heat = (hot * scale, cold * scale)
+    anneal(proposals * len(free), *heat, state, vectors, free, placement, shares, reads)
 
 
 @kernel
@@ -52,13 +53,9 @@ def anneal(
     free: Indices,
     placement: Workers,
     shares: Floats,
-    shipping: float,
-    starts: Indices,
-    reads: Indices,
-    rates: Floats,
-    readers: Indices,
+    reads: SourceReads,
 ) -> None:
-    """Propose random moves (one in four) and swaps while it cools; `placement` changes.
+    """Propose random moves (one in four) and swaps while the heat falls; `placement` changes.
 
     The objective is sum_i shares[i] |V_i|^2: a group of two workers has a share of a half.
     """
@@ -84,17 +81,17 @@ def anneal(
             step[t] = vectors[o, t] - (vectors[p, t] if p >= 0 else 0.0)
             change += shares[to] * step[t] * (2 * totals[to, t] + step[t])
             change -= shares[here] * step[t] * (2 * totals[here, t] - step[t])
-        if shipping > 0.0 and p >= 0:
-            change += shipping * swap_shipping_change(o, p, here, to, starts, reads, rates, readers)
-        elif shipping > 0.0:
-            change += shipping * shipping_change(o, here, to, starts, reads, rates, readers)
+        if reads.price > 0.0 and p >= 0:
+            change += reads.price * swap_shipping_change(o, p, here, to, reads)
+        elif reads.price > 0.0:
+            change += reads.price * shipping_change(o, here, to, reads)
         if change > 0.0 and random_unit(state) >= np.exp(-change / heat):
             continue
         placement[o] = to
-        move_reads(o, here, to, starts, reads, readers)
+        move_reads(o, here, to, reads)
         if p >= 0:
             placement[p] = here
-            move_reads(p, to, here, starts, reads, readers)
+            move_reads(p, to, here, reads)
         for t in range(width):
             totals[here, t] -= step[t]
             totals[to, t] += step[t]

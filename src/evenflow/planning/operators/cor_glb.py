@@ -5,59 +5,71 @@ time, the least loaded worker N_i receives the operator with the largest score
 
     S(o, N_i) = (1/n) sum_j rho(o, N_j)  -  rho(o, N_i),
 
-one round of one-way balancing follows, and then the correlation improvement step.
+and one round of one-way balancing follows. Then, as long as the mean correlation of all pairs of
+workers is at most theta, the least correlated pair is redistributed (COR-RE), which is kept only if
+its correlation grew. A tried pair is not tried again until one of its workers has changed; there
+are at most n(n-1)/2 tries.
 
-The scores need only the receiver's correlations anew, so that a pick costs O(operators x k)
-instead of O(operators x n x k).
+A pick recomputes only the receiver's correlations: O(operators x k) instead of
+O(operators x n x k). The least correlated untried pair follows from the least one of each row, so a
+try costs O(n k) besides its redistribution, where the paper has O(n^2).
 
 Departures
 - The one-way round has no threshold.
+- An accepted pair may be tried again like any other pair that changed.
 """
 
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Workers
-from evenflow.planning.operators.cor_glb_improve import improve_global, improve_global_plain
+from evenflow.model.arrays import Bools, Floats, Indices, Workers
 from evenflow.planning.operators.correlation_score import (
     TIE_TOLERANCE,
     add_scaled,
+    centred_correlation,
     correlation_coefficient,
-    first_best,
+    correlation_with,
+    place_next_plain,
+    sum_by_worker,
     sum_of_squares,
 )
-from evenflow.planning.operators.load_statistics import centred_correlation
-from evenflow.planning.operators.pairwise import ONE_WAY, balance_round, balance_round_plain
+from evenflow.planning.operators.pairwise import (
+    ONE_WAY,
+    REDISTRIBUTE,
+    balance_round,
+    balance_round_plain,
+    try_pair,
+    try_pair_plain,
+)
+from evenflow.planning.operators.worker_lists import OperatorRows, worker_lists
+
+
+def cor_glb(theta: float, rows: OperatorRows, placement: Workers, workers: int) -> None:
+    """Place all movable operators; `placement` (read where immovable) is changed in place."""
+    place_by_correlation(rows, placement, workers)
+    balance_round(ONE_WAY, 0.0, 0.0, rows, placement, workers)
+    improve_global(theta, rows, placement, workers)
 
 
 @kernel
-def place_by_correlation(
-    deviations: Floats, load: Floats, movable: Bools, placement: Workers, workers: int
-) -> None:
+def place_by_correlation(rows: OperatorRows, placement: Workers, workers: int) -> None:
     """Place movable operators one by one, the greedy step; `placement` is changed in place."""
+    deviations = rows.deviations
     samples = deviations.shape[1]
-    totals = np.zeros((workers, samples))
-    loads = np.zeros(workers)
-    waiting = np.empty(len(load), dtype=np.int64)
-    left = 0
-    for o in range(len(load)):
-        if movable[o]:
-            waiting[left] = o
-            left += 1
-        else:
-            loads[placement[o]] += load[o]
-            add_scaled(totals[placement[o]], deviations[o], 1.0)
+    totals, loads = sum_by_worker(rows, placement, workers, True)
+    waiting = np.flatnonzero(rows.movable)
+    left = len(waiting)
     # By sample, so that the inner loops run over operators; compacted as operators are placed.
-    rows = np.empty((samples, left))
+    columns = np.empty((samples, left))
     squares, sums, score = np.zeros(left), np.zeros(left), np.empty(left)
     for at in range(left):
         for t in range(samples):
-            rows[t, at] = deviations[waiting[at], t]
+            columns[t, at] = deviations[waiting[at], t]
         squares[at] = sum_of_squares(deviations[waiting[at]])
     rho = np.zeros((workers, left))
     for worker in range(workers):
         if sum_of_squares(totals[worker]) > 0.0:
-            _update_correlations(rows, squares, totals[worker], rho[worker], sums, score, left)
+            _update_correlations(columns, squares, totals[worker], rho[worker], sums, score, left)
     while left:
         receiver = np.argmin(loads)
         best = -np.inf
@@ -70,20 +82,20 @@ def place_by_correlation(
                 chosen = at
         o = waiting[chosen]
         placement[o] = receiver
-        loads[receiver] += load[o]
+        loads[receiver] += rows.load[o]
         add_scaled(totals[receiver], deviations[o], 1.0)
         left -= 1
         waiting[chosen], squares[chosen], sums[chosen] = waiting[left], squares[left], sums[left]
         for t in range(samples):
-            rows[t, chosen] = rows[t, left]
+            columns[t, chosen] = columns[t, left]
         for worker in range(workers):
             rho[worker, chosen] = rho[worker, left]
-        _update_correlations(rows, squares, totals[receiver], rho[receiver], sums, score, left)
+        _update_correlations(columns, squares, totals[receiver], rho[receiver], sums, score, left)
 
 
 @kernel
 def _update_correlations(
-    rows: Floats,
+    columns: Floats,
     squares: Floats,
     total: Floats,
     rho: Floats,
@@ -91,51 +103,130 @@ def _update_correlations(
     dots: Floats,
     left: int,
 ) -> None:
-    """Take one worker's correlations with all waiting operators anew, and their sums."""
+    """Recompute one worker's correlations with all waiting operators, and their sums."""
     for at in range(left):
         dots[at] = 0.0
     for t in range(len(total)):
         for at in range(left):
-            dots[at] += rows[t, at] * total[t]
-    own = sum_of_squares(total)
+            dots[at] += columns[t, at] * total[t]
+    square = sum_of_squares(total)
     for at in range(left):
-        new = correlation_coefficient(dots[at], squares[at], own)
+        new = correlation_coefficient(dots[at], squares[at], square)
         sums[at] += new - rho[at]
         rho[at] = new
 
 
-def cor_glb(
-    theta: float,
-    deviations: Floats,
-    load: Floats,
-    movable: Bools,
-    placement: Workers,
-    workers: int,
-) -> None:
-    """Place all movable operators; `placement` (read where immovable) is changed in place."""
-    place_by_correlation(deviations, load, movable, placement, workers)
-    balance_round(ONE_WAY, 0.0, 0.0, deviations, load, movable, load, placement, workers)
-    improve_global(theta, deviations, load, movable, placement, workers)
+@kernel
+def improve_global(theta: float, rows: OperatorRows, placement: Workers, workers: int) -> None:
+    """Redistribute least correlated pairs, the improvement step; `placement` changes in place."""
+    if workers < 2:
+        return
+    lists = worker_lists(placement, workers)
+    totals, loads = sum_by_worker(rows, placement, workers, False)
+    rho = np.zeros((workers, workers))
+    for one in range(workers):
+        for two in range(one):
+            rho[one, two] = rho[two, one] = correlation_with(totals[one], totals[two])
+    total, pairs = rho.sum() / 2, workers * (workers - 1) // 2
+    tried = np.zeros((workers, workers), dtype=np.bool_)
+    least = np.empty(workers, dtype=np.int64)
+    for worker in range(workers):
+        least[worker] = _least_correlated(rho, tried, worker)
+    for _ in range(pairs):
+        if total / pairs > theta:
+            return
+        first = _first_of_least_pair(rho, least)
+        if first < 0:
+            return
+        second = least[first]
+        pair = (first, second)
+        if not try_pair(
+            REDISTRIBUTE, 0.0, rows, lists, placement, pair, rho[first, second], totals, loads
+        ):
+            tried[first, second] = tried[second, first] = True
+            least[first] = _least_correlated(rho, tried, first)
+            least[second] = _least_correlated(rho, tried, second)
+            continue
+        for changed in (first, second):
+            total += _refresh_worker(rho, tried, totals, changed)
+        for worker in range(workers):
+            moved = worker in (first, second)
+            if moved or least[worker] in (first, second):
+                least[worker] = _least_correlated(rho, tried, worker)
+            else:
+                for changed in (first, second):
+                    if least[worker] < 0 or _precedes(rho, worker, changed, least[worker]):
+                        least[worker] = changed
 
 
-def cor_glb_plain(
-    theta: float,
-    deviations: Floats,
-    load: Floats,
-    movable: Bools,
-    placement: Workers,
-    workers: int,
-) -> Workers:
+@kernel
+def _precedes(rho: Floats, worker: int, one: int, two: int) -> bool:
+    """Return whether pair (worker, one) is tried before (worker, two)."""
+    if abs(rho[worker, one] - rho[worker, two]) <= TIE_TOLERANCE:
+        return one < two
+    return bool(rho[worker, one] < rho[worker, two])
+
+
+@kernel
+def _least_correlated(rho: Floats, tried: Bools, worker: int) -> int:
+    """Return the untried worker least correlated with this one, -1 if none is left."""
+    best = np.inf
+    for other in range(len(rho)):
+        if other != worker and not tried[worker, other]:
+            best = min(best, rho[worker, other])
+    for other in range(len(rho)):
+        untried = other != worker and not tried[worker, other]
+        if untried and rho[worker, other] <= best + TIE_TOLERANCE:
+            return other
+    return -1
+
+
+@kernel
+def _first_of_least_pair(rho: Floats, least: Indices) -> int:
+    """Return the first worker of the least correlated untried pair, -1 if none is left."""
+    best = np.inf
+    for worker in range(len(least)):
+        if least[worker] >= 0:
+            best = min(best, rho[worker, least[worker]])
+    for worker in range(len(least)):
+        if least[worker] >= 0 and rho[worker, least[worker]] <= best + TIE_TOLERANCE:
+            return worker
+    return -1
+
+
+@kernel
+def _refresh_worker(rho: Floats, tried: Bools, totals: Floats, changed: int) -> float:
+    """Recompute a changed worker's correlations, forget its tries, return the sum's change."""
+    change = 0.0
+    for other in range(len(rho)):
+        tried[changed, other] = tried[other, changed] = False
+        if other != changed:
+            new = correlation_with(totals[changed], totals[other])
+            change += new - rho[changed, other]
+            rho[changed, other] = rho[other, changed] = new
+    return change
+
+
+def cor_glb_plain(theta: float, rows: OperatorRows, placement: Workers, workers: int) -> Workers:
     """Return the placement of COR-GLB, word for word as section 3.4 has it."""
-    placement = np.where(movable, -1, placement).astype(np.int32)
+    placement = np.where(rows.movable, -1, placement).astype(np.int32)
     while (placement < 0).any():
-        loads = np.array([load[placement == worker].sum() for worker in range(workers)])
-        totals = [deviations[placement == worker].sum(axis=0) for worker in range(workers)]
-        waiting = np.flatnonzero(placement < 0)
-        rho = np.array([[centred_correlation(deviations[o], x) for o in waiting] for x in totals])
-        receiver = int(np.argmin(loads))
-        placement[waiting[first_best(rho.mean(axis=0) - rho[receiver])]] = receiver
-    placement = balance_round_plain(
-        ONE_WAY, 0.0, 0.0, deviations, load, movable, placement, workers
-    )
-    return improve_global_plain(theta, deviations, load, movable, placement, workers)
+        place_next_plain(rows, placement, workers)
+    placement = balance_round_plain(ONE_WAY, 0.0, 0.0, rows, placement, workers)
+    pairs = [(one, two) for one in range(workers) for two in range(one + 1, workers)]
+    tried: set[tuple[int, int]] = set()
+    for _ in pairs:
+        totals = [rows.deviations[placement == worker].sum(axis=0) for worker in range(workers)]
+        rho = {(a, b): centred_correlation(totals[a], totals[b]) for a, b in pairs}
+        untried = [pair for pair in pairs if pair not in tried]
+        if sum(rho.values()) / len(pairs) > theta or not untried:
+            break
+        least = min(rho[pair] for pair in untried)
+        pair = next(pair for pair in untried if rho[pair] <= least + TIE_TOLERANCE)
+        after = try_pair_plain(REDISTRIBUTE, 0.0, rows, placement, pair, rho[pair])
+        if after is None:
+            tried.add(pair)
+        else:
+            placement = after
+            tried = {other for other in tried if not set(other) & set(pair)}
+    return placement

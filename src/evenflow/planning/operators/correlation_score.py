@@ -16,17 +16,31 @@ Departures
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats
+from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.planning.operators.load_statistics import VARIANCE_TOLERANCE
+from evenflow.planning.operators.worker_lists import OperatorRows
 
-VARIANCE_TOLERANCE = 1e-12
 TIE_TOLERANCE = 1e-9
 
 
 @kernel
 def add_scaled(total: Floats, row: Floats, times: float) -> None:
-    """Add a row to a total; spelled out, since array expressions take long to compile."""
+    """Add a row to a total; a loop, since array expressions take long to compile."""
     for t in range(len(total)):
         total[t] += times * row[t]
+
+
+@kernel
+def sum_by_worker(
+    rows: OperatorRows, worker_of: Workers | Indices, workers: int, only_fixed: bool
+) -> tuple[Floats, Floats]:
+    """Return the summed deviations and loads of each worker, of immovable operators or of all."""
+    totals, loads = np.zeros((workers, rows.deviations.shape[1])), np.zeros(workers)
+    for o in range(len(rows.load)):
+        if not (only_fixed and rows.movable[o]):
+            loads[worker_of[o]] += rows.load[o]
+            add_scaled(totals[worker_of[o]], rows.deviations[o], 1.0)
+    return totals, loads
 
 
 @kernel
@@ -40,10 +54,21 @@ def sum_of_squares(row: Floats) -> float:
 
 @kernel
 def correlation_coefficient(dot: float, one: float, two: float) -> float:
-    """Return a correlation from a dot product and two sums of squares; 0 beside a constant."""
+    """Return a correlation from a dot product and two sums of squares; 0 with a constant."""
     if min(one, two) <= VARIANCE_TOLERANCE * max(one, two):
         return 0.0
     return float(min(max(dot / (np.sqrt(one) * np.sqrt(two)), -1.0), 1.0))
+
+
+def centred_correlation(one: Floats, two: Floats) -> float:
+    """Return the correlation of two series whose means are already subtracted.
+
+    >>> round(centred_correlation(np.array([-1.0, 1.0]), np.array([2.0, -2.0])), 9)
+    -1.0
+    >>> centred_correlation(np.array([-1.0, 1.0]), np.array([0.0, 0.0]))
+    0.0
+    """
+    return correlation_coefficient(float(one @ two), float(one @ one), float(two @ two))
 
 
 @kernel
@@ -80,3 +105,13 @@ def first_best(scores: Floats) -> int:
     1
     """
     return int(np.flatnonzero(scores >= scores.max() - TIE_TOLERANCE)[0])
+
+
+def place_next_plain(rows: OperatorRows, worker_of: Workers | Indices, workers: int) -> None:
+    """Give the least loaded worker the unplaced operator with the largest score, in place."""
+    loads = [rows.load[worker_of == worker].sum() for worker in range(workers)]
+    totals = [rows.deviations[worker_of == worker].sum(axis=0) for worker in range(workers)]
+    waiting = np.flatnonzero(worker_of < 0)
+    rho = np.array([[centred_correlation(rows.deviations[o], x) for o in waiting] for x in totals])
+    receiver = int(np.argmin(loads))
+    worker_of[waiting[first_best(rho.mean(axis=0) - rho[receiver])]] = receiver

@@ -5,12 +5,12 @@ its operators' rows; X is their total over n workers. All deviations divide by k
 
 Departures
 - Correlation with a constant series is undefined in the paper; here it is 0, and a series counts
-  as constant beside another when its variance is below 1e-12 of the other's.
+  as constant next to another when its variance is below 1e-12 of the other's.
 """
 
 import numpy as np
 
-from evenflow.model.arrays import Floats, Workers
+from evenflow.model.arrays import Floats, Indices, Workers
 
 CONSTANT_TOLERANCE = 1e-9  # of the mean: a deviation below it is rounding
 VARIANCE_TOLERANCE = 1e-12  # of the other variance
@@ -24,10 +24,8 @@ def centred(samples: Floats) -> Floats:
     """
     means = samples.mean(axis=1, keepdims=True)
     deviations: Floats = samples - means
-    constant = np.abs(deviations).max(axis=1, initial=0.0) <= CONSTANT_TOLERANCE * np.abs(
-        means[:, 0]
-    )
-    deviations[constant] = 0.0
+    rounding = CONSTANT_TOLERANCE * np.abs(means[:, 0])
+    deviations[np.abs(deviations).max(axis=1, initial=0.0) <= rounding] = 0.0
     return deviations
 
 
@@ -37,43 +35,15 @@ def series_variance(samples: Floats) -> Floats:
     return result
 
 
-def covariance(first: Floats, second: Floats) -> float:
-    """Return cov(S1, S2)."""
-    return float((first * second).mean() - first.mean() * second.mean())
-
-
-def series_correlation(first: Floats, second: Floats) -> float:
-    """Return the correlation coefficient of two series, 0 where one is constant.
-
-    >>> round(series_correlation(np.array([1.0, 2.0]), np.array([5.0, 3.0])), 9)
-    -1.0
-    >>> series_correlation(np.array([1.0, 2.0]), np.array([5.0, 5.0]))
-    0.0
-    """
-    one, two = centred(np.stack([first, second]))
-    return centred_correlation(one, two)
-
-
-def centred_correlation(one: Floats, two: Floats) -> float:
-    """Return the correlation coefficient of two series whose means are already taken off."""
-    squares = float(one @ one), float(two @ two)
-    if min(squares) <= VARIANCE_TOLERANCE * max(squares):
-        return 0.0
-    ratio = float(one @ two) / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
-    return float(min(max(ratio, -1.0), 1.0))
-
-
-def worker_series(samples: Floats, placement: Workers, workers: int) -> Floats:
-    """Return X_i of every worker, a row each."""
+def worker_series(samples: Floats, placement: Workers | Indices, workers: int) -> Floats:
+    """Return X_i of every worker, a row each: the sum of its operators' rows."""
     series = np.zeros((workers, samples.shape[1]))
     np.add.at(series, placement, samples)
     return series
 
 
 def divergent_level(series: Floats) -> Floats:
-    """Return mean load plus its deviation: above its capacity a worker is likely to be
-    overloaded now and then.
-    """
+    """Return mean load plus deviation: above its capacity a worker is overloaded now and then."""
     level: Floats = series.mean(axis=1) + np.sqrt(series_variance(series))
     return level
 

@@ -1,10 +1,10 @@
-"""How good a plan is, and what no plan can mend."""
+"""How good an operator plan is, and which limits it does not keep."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import Verdict
+from evenflow.model import Verdict, VerdictCode
 from evenflow.model.arrays import Workers
 from evenflow.planning.operators.load_statistics import (
     divergent_level,
@@ -54,12 +54,12 @@ def measure_operator_plan(snapshot: OperatorSnapshot, placement: Workers) -> Ope
 def capacity_verdicts(
     snapshot: OperatorSnapshot, placement: Workers, config: OperatorConfig
 ) -> tuple[Verdict, ...]:
-    """Name what the plan cannot give: room for an operator, for the total, for the bursts."""
+    """Return a verdict for each of operator, total load and bursts that exceeds the capacity."""
     capacity, load = config.capacity, snapshot.load
-    limit = capacity * (1 + 1e-9)  # sums that are exact on paper are not in doubles
-    found = [
+    limit = capacity * (1 + 1e-9)  # sums of doubles are not exact
+    verdicts = [
         Verdict(
-            "operator_exceeds_worker",
+            VerdictCode.OPERATOR_EXCEEDS_WORKER,
             snapshot.series.operators[o],
             f"operator {snapshot.series.operators[o]} needs {load[o]:.4g}, more than a worker's "
             f"capacity of {capacity:.4g}; split it by key or give it a larger worker",
@@ -70,9 +70,9 @@ def capacity_verdicts(
     mean = float(load.sum()) / snapshot.workers
     if mean > limit:
         needed = int(np.ceil(float(load.sum()) / limit))
-        found.append(
+        verdicts.append(
             Verdict(
-                "total_exceeds_capacity",
+                VerdictCode.TOTAL_EXCEEDS_CAPACITY,
                 "workers",
                 f"all operators need {load.sum():.4g}, {snapshot.workers} workers of "
                 f"{capacity:.4g} cannot carry it; at least {needed} are needed",
@@ -84,9 +84,9 @@ def capacity_verdicts(
     bursting = np.flatnonzero(levels > limit)
     if len(bursting):
         worst = int(np.argmax(levels))
-        found.append(
+        verdicts.append(
             Verdict(
-                "bursts_exceed_capacity",
+                VerdictCode.BURSTS_EXCEED_CAPACITY,
                 f"worker {worst}",
                 f"{len(bursting)} of {snapshot.workers} workers have mean load plus deviation "
                 f"above {capacity:.4g}, worker {worst} the most with {levels[worst]:.4g}: "
@@ -94,4 +94,4 @@ def capacity_verdicts(
                 mean + std_lower_bound(snapshot.samples, snapshot.workers),
             )
         )
-    return tuple(found)
+    return tuple(verdicts)

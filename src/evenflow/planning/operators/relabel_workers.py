@@ -1,4 +1,4 @@
-"""Rename workers of a global plan so that the least load moves.
+"""Renumber the workers of a global plan so that the least load moves.
 
 A global plan does not care which worker is which. Choosing the names is an assignment problem:
 the load that plan's worker i shares with running worker j, to be kept in place, is maximised.
@@ -14,12 +14,12 @@ from evenflow.planning.operators.problem import OperatorSnapshot
 
 
 def relabel_workers(snapshot: OperatorSnapshot, placement: Workers) -> Workers:
-    """Return the same plan under other names of workers.
+    """Return the same plan with its workers renumbered.
 
     >>> from evenflow.model import LoadSeries
     >>> series = LoadSeries(("a", "b"), [[1.0], [2.0]], [True, True])
-    >>> running = np.array([1, 0], dtype=np.int32)
-    >>> relabel_workers(OperatorSnapshot(series, 2, running), np.array([0, 1], dtype=np.int32)).tolist()
+    >>> running = OperatorSnapshot(series, 2, np.array([1, 0], dtype=np.int32))
+    >>> relabel_workers(running, np.array([0, 1], dtype=np.int32)).tolist()
     [1, 0]
     """
     runs = np.flatnonzero(~snapshot.is_new)
@@ -48,7 +48,7 @@ def min_cost_matching(cost: Floats) -> Indices:
         done = np.zeros(size + 1, dtype=np.bool_)
         while row_of[column] >= 0:
             done[column] = True
-            at, step, following = row_of[column], np.inf, -1
+            at, step, next_column = row_of[column], np.inf, -1
             for other in range(size):
                 if done[other]:
                     continue
@@ -56,15 +56,15 @@ def min_cost_matching(cost: Floats) -> Indices:
                 if reduced < distance[other]:
                     distance[other], came_from[other] = reduced, column
                 if distance[other] < step:
-                    step, following = distance[other], other
+                    step, next_column = distance[other], other
             for other in range(size + 1):
                 if done[other]:
                     row_price[row_of[other]] += step
                     column_price[other] -= step
                 elif other < size:
                     distance[other] -= step
-            column = following
-        while column != size:  # turn the path found into matches
+            column = next_column
+        while column != size:  # turn the path into matches
             row_of[column] = row_of[came_from[column]]
             column = came_from[column]
         row_of[size] = -1

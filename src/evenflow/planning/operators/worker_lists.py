@@ -1,8 +1,9 @@
-"""Which operators run on which worker, kept so that a pair can be taken out and put back quickly.
+"""The operators of each worker as linked lists, so that a pair of workers is read and written fast.
 
-`heads[w]` is the lowest operator on worker w and `follows[o]` the next higher one on the same
-worker, -1 at the end. Taking a pair out costs what the pair holds, whatever the number of workers.
+Reading a pair costs what the pair holds, whatever the number of workers.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,25 +11,46 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import Bools, Floats, Indices, Workers
 
 
+class OperatorRows(NamedTuple):
+    """Operators as the correlation kernels read them, one row each.
+
+    deviations  load series less their means
+    load        mean load
+    movable     whether the operator may move
+    preference  order of BY_PREFERENCE: larger first
+    """
+
+    deviations: Floats
+    load: Floats
+    movable: Bools
+    preference: Floats
+
+
+class WorkerLists(NamedTuple):
+    """`heads[w]` is the lowest operator on worker w, `follows[o]` the next higher one or -1."""
+
+    heads: Indices
+    follows: Indices
+
+
 @kernel
-def worker_lists(placement: Workers, workers: int) -> tuple[Indices, Indices]:
-    """Return heads and follows of a placement."""
+def worker_lists(placement: Workers, workers: int) -> WorkerLists:
+    """Return the lists of a placement."""
     heads = np.full(workers, -1)
     follows = np.full(len(placement), -1)
     for o in range(len(placement) - 1, -1, -1):
         follows[o] = heads[placement[o]]
         heads[placement[o]] = o
-    return heads, follows
+    return WorkerLists(heads, follows)
 
 
 @kernel
-def operators_of_pair(
-    heads: Indices, follows: Indices, first: int, second: int
-) -> tuple[Indices, Indices]:
+def operators_of_pair(lists: WorkerLists, first: int, second: int) -> tuple[Indices, Indices]:
     """Return the operators of two workers in ascending order, and the side each is on.
 
     Side 0 is the lower worker, so that ties between the two go to it.
     """
+    heads, follows = lists
     low, high = min(first, second), max(first, second)
     size = 0
     for worker in (low, high):
@@ -50,31 +72,22 @@ def operators_of_pair(
 
 
 @kernel
-def gather_rows(
-    operators: Indices, deviations: Floats, load: Floats, movable: Bools
-) -> tuple[Floats, Floats, Bools]:
+def gather_rows(rows: OperatorRows, operators: Indices) -> OperatorRows:
     """Return the rows of some operators, side by side."""
-    rows = np.empty((len(operators), deviations.shape[1]))
-    loads = np.empty(len(operators))
-    moves = np.empty(len(operators), dtype=np.bool_)
-    for at in range(len(operators)):
-        for t in range(deviations.shape[1]):
-            rows[at, t] = deviations[operators[at], t]
-        loads[at] = load[operators[at]]
-        moves[at] = movable[operators[at]]
-    return rows, loads, moves
+    return OperatorRows(
+        rows.deviations[operators],
+        rows.load[operators],
+        rows.movable[operators],
+        rows.preference[operators],
+    )
 
 
 @kernel
 def write_pair(
-    heads: Indices,
-    follows: Indices,
-    placement: Workers,
-    pair: tuple[int, int],
-    operators: Indices,
-    side: Indices,
+    lists: WorkerLists, placement: Workers, pair: tuple[int, int], operators: Indices, side: Indices
 ) -> None:
     """Write the sides of a pair back into lists and placement."""
+    heads, follows = lists
     low, high = min(pair[0], pair[1]), max(pair[0], pair[1])
     heads[low], heads[high] = -1, -1
     for at in range(len(operators) - 1, -1, -1):

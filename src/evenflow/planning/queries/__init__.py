@@ -1,9 +1,9 @@
-"""Which query runs on which worker (herding-small-queries): one algorithm a module."""
+"""Which worker a query runs on (herding-small-queries, MSR-TR-2015-26)."""
 
+from evenflow.model.arrays import NOWHERE
 from evenflow.planning.queries.metrics import PlacementMetrics, measure_placement, total_traffic
 from evenflow.planning.queries.online import OnlinePlacer, departure_events, place_arrivals
 from evenflow.planning.queries.problem import (
-    NOWHERE,
     Fleet,
     Placement,
     PlacementProblem,

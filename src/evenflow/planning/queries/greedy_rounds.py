@@ -1,12 +1,15 @@
-"""Rounds of IC and MMS without trying every pair: inverted indexes and lazy heaps.
+"""IC and MMS (herding-small-queries, section 4.1.2).
 
-Both take, round by round, the pair of a group of equal queries and a worker with room that is
-cheapest, and differ only in whether the worker's present traffic counts. For each worker the
-cheapest group is one of three: groups with two or more sources there (a heap, filled when the
-worker receives a source), groups with one source there (for each of its sources the first
-unplaced group in order of cost), and groups with none (the first unplaced of all). What a worker
-has found stays true until it receives something or the group is used up, and it can only get
-dearer without that, so a worker looks again only when it would win.
+Rounds: of all pairs of a group of equal queries (with unit loads: a query type) and a worker with
+room, IC takes the pair that adds the least traffic, MMS the pair after which the worker's traffic
+f(Q_j) is least; as many queries of the group as fit are assigned. Ties: larger group, first
+appearance, lowest worker; the paper names none, and they decide much.
+
+The pairs are not all tried: for each worker the cheapest group is one of three: groups with two or
+more sources there (a heap, filled when the worker receives a source), groups with one source there
+(for each of its sources the first unplaced group in order of cost), and groups with none (the first
+unplaced of all). A worker's choice stays valid until the worker receives a source or the group is
+used up, and can only get dearer otherwise, so it is recomputed only when the worker would win.
 """
 
 import heapq
@@ -15,18 +18,43 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices
-from evenflow.planning.queries.offline import OfflineFill, assign_queries, fitting_count
+from evenflow.model.arrays import Bools, Floats, Indices, Rng
+from evenflow.planning.queries.offline import (
+    OfflineFill,
+    assign_queries,
+    finish_placement,
+    fitting_count,
+    missing_sources,
+    start_fill,
+)
+from evenflow.planning.queries.problem import Placement, PlacementProblem
+from evenflow.planning.queries.query_types import readers_by_source
 from evenflow.planning.queries.source_hosts import is_hosted
 
 
+def ic(problem: PlacementProblem, rng: Rng) -> Placement:
+    """Place all queries by IC."""
+    return _place_by_rounds(problem, whole_traffic=False)
+
+
+def mms(problem: PlacementProblem, rng: Rng) -> Placement:
+    """Place all queries by MMS."""
+    return _place_by_rounds(problem, whole_traffic=True)
+
+
+def _place_by_rounds(problem: PlacementProblem, *, whole_traffic: bool) -> Placement:
+    fill = start_fill(problem)
+    fill_by_rounds(fill, whole_traffic=whole_traffic)
+    return finish_placement(fill, problem)
+
+
 class GroupIndex(NamedTuple):
-    """Where groups are found.
+    """Groups in the orders in which they are searched.
 
     source_starts, groups_of_source  the groups that read each source, cheapest first
     order         all groups, cheapest first
     head          where the unplaced groups of each source begin; the last entry is for `order`
-    position      how far each worker has looked through `order`
+    position      how far each worker has searched `order`
     """
 
     source_starts: Indices
@@ -36,67 +64,58 @@ class GroupIndex(NamedTuple):
     position: Indices
 
 
-def fill_by_rounds(poured: OfflineFill, *, whole_traffic: bool) -> None:
-    """Pour all groups: by the worker's traffic after the round, or only by what it adds."""
-    start, items = groups_of_source(poured)
-    order = np.lexsort((-poured.groups.size, poured.group_traffic))
+def fill_by_rounds(fill: OfflineFill, *, whole_traffic: bool) -> None:
+    """Place all groups: by the worker's traffic after the round, or only by what it adds."""
+    groups, sources = fill.groups, len(fill.rates)
+    start, items = readers_by_source(groups.source_starts, groups.sources, sources)
+    order = np.lexsort((-groups.size, fill.group_traffic))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    source = np.repeat(np.arange(len(poured.rates)), np.diff(start))
+    source = np.repeat(np.arange(sources), np.diff(start))
     index = GroupIndex(
-        start,
-        items[np.lexsort((rank[items], source))],
-        order,
-        np.append(start[:-1], 0),
-        np.zeros(len(poured.free_capacity), dtype=np.int64),
+        source_starts=start,
+        groups_of_source=items[np.lexsort((rank[items], source))],
+        order=order,
+        head=np.append(start[:-1], 0),
+        position=np.zeros(len(fill.free_capacity), dtype=np.int64),
     )
-    _fill_by_rounds(poured, index, whole_traffic)
+    _fill_by_rounds(fill, index, whole_traffic)
 
 
-def fill_by_rounds_plain(poured: OfflineFill, *, whole_traffic: bool) -> None:
-    """Pour all groups by trying every pair in every round: the kernel's oracle."""
+def fill_by_rounds_plain(fill: OfflineFill, *, whole_traffic: bool) -> None:
+    """Place all groups by trying every pair in every round: the kernel's oracle."""
     while True:
         pairs = [
             (
-                added_traffic(poured, item, worker) + whole_traffic * float(poured.traffic[worker]),
-                -int(poured.groups.size[item]),
+                added_traffic(fill, item, worker) + whole_traffic * float(fill.traffic[worker]),
+                -int(fill.groups.size[item]),
                 item,
                 worker,
             )
-            for item in range(len(poured.unplaced))
-            for worker in range(len(poured.free_capacity))
-            if fitting_count(poured, item, worker)
+            for item in range(len(fill.unplaced))
+            for worker in range(len(fill.free_capacity))
+            if fitting_count(fill, item, worker)
         ]
         if not pairs:
             return
         _, _, item, worker = min(pairs)
-        assign_queries(poured, item, worker, fitting_count(poured, item, worker))
-
-
-def groups_of_source(poured: OfflineFill) -> tuple[Indices, Indices]:
-    """Return the inverted index: the groups that read each source."""
-    groups = poured.groups
-    order = np.argsort(groups.sources, kind="stable")
-    owner = np.repeat(np.arange(len(groups.size), dtype=np.int64), np.diff(groups.source_starts))
-    degrees = np.bincount(groups.sources, minlength=len(poured.rates))
-    start = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
-    return start, owner[order]
+        assign_queries(fill, item, worker, fitting_count(fill, item, worker))
 
 
 @kernel
-def added_traffic(poured: OfflineFill, item: int, worker: int) -> float:
+def added_traffic(fill: OfflineFill, item: int, worker: int) -> float:
     """Return the traffic that a group would add to a worker."""
-    groups = poured.groups
+    groups = fill.groups
     cost = 0.0
     for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
-        if not is_hosted(poured.hosts, groups.sources[at], worker):
-            cost += poured.rates[groups.sources[at]]
+        if not is_hosted(fill.hosts, groups.sources[at], worker):
+            cost += fill.rates[groups.sources[at]]
     return cost
 
 
 @kernel
-def _fill_by_rounds(poured: OfflineFill, index: GroupIndex, whole_traffic: bool) -> None:
-    groups, workers = poured.groups, len(poured.free_capacity)
+def _fill_by_rounds(fill: OfflineFill, index: GroupIndex, whole_traffic: bool) -> None:
+    groups, workers = fill.groups, len(fill.free_capacity)
     if len(groups.size) == 0:
         return
     shared = [[(0.0, 0, 0) for _ in range(0)] for _ in range(workers)]
@@ -104,30 +123,26 @@ def _fill_by_rounds(poured: OfflineFill, index: GroupIndex, whole_traffic: bool)
     value = np.full(workers, -np.inf)
     choice = np.zeros(workers, dtype=np.int64)
     stale = np.ones(workers, dtype=np.bool_)
-    for source in range(len(poured.rates)):
-        begin = poured.hosts.first_entry[source]
-        for slot in range(begin, begin + poured.hosts.entry_count[source]):
-            worker = int(poured.hosts.worker[slot])
-            _add_received_source(poured, index, shared[worker], single[worker], source, worker)
+    for source in range(len(fill.rates)):
+        begin = fill.hosts.first_entry[source]
+        for entry in range(begin, begin + fill.hosts.entry_count[source]):
+            worker = int(fill.hosts.worker[entry])
+            _add_received_source(fill, index, shared[worker], single[worker], source, worker)
     while True:
         best = _cheapest_worker(groups.size, value, choice, stale)
         if best < 0:
             return
         item = int(choice[best])
-        if stale[best] or fitting_count(poured, item, best) == 0:
-            cost, item = _cheapest_group(poured, index, shared[best], single[best], best)
-            value[best] = cost + poured.traffic[best] if whole_traffic else cost
+        if stale[best] or fitting_count(fill, item, best) == 0:
+            cost, item = _cheapest_group(fill, index, shared[best], single[best], best)
+            value[best] = cost + fill.traffic[best] if whole_traffic else cost
             choice[best] = item
             stale[best] = False
             continue
-        new = [
-            int(groups.sources[at])
-            for at in range(groups.source_starts[item], groups.source_starts[item + 1])
-            if not is_hosted(poured.hosts, groups.sources[at], best)
-        ]
-        assign_queries(poured, item, best, fitting_count(poured, item, best))
+        new = missing_sources(fill.hosts, groups, item, best)
+        assign_queries(fill, item, best, fitting_count(fill, item, best))
         for received in new:
-            _add_received_source(poured, index, shared[best], single[best], received, best)
+            _add_received_source(fill, index, shared[best], single[best], received, best)
         if len(new) > 0:
             # Whatever the worker shares sources with now may be cheaper than anything known.
             stale[best] = True
@@ -152,97 +167,97 @@ def _cheapest_worker(size: Indices, value: Floats, choice: Indices, stale: Bools
 
 
 @kernel
-def _first_fitting(
-    poured: OfflineFill, index: GroupIndex, source: int, at: int, worker: int
-) -> int:
+def _first_fitting(fill: OfflineFill, index: GroupIndex, source: int, at: int, worker: int) -> int:
     """Return the position of the source's first group from `at` on that the worker can take."""
     head, end = index.head, index.source_starts[source + 1]
-    while head[source] < end and poured.unplaced[index.groups_of_source[head[source]]] == 0:
+    while head[source] < end and fill.unplaced[index.groups_of_source[head[source]]] == 0:
         head[source] += 1
     at = max(at, head[source])
-    while at < end and fitting_count(poured, index.groups_of_source[at], worker) == 0:
+    while at < end and fitting_count(fill, index.groups_of_source[at], worker) == 0:
         at += 1
     return at
 
 
 @kernel
-def _first_fitting_overall(poured: OfflineFill, index: GroupIndex, worker: int) -> int:
+def _first_fitting_overall(fill: OfflineFill, index: GroupIndex, worker: int) -> int:
     """Return the position in `order` of the first group that the worker can take, or the end."""
     head, end = index.head, len(index.order)
-    while head[-1] < end and poured.unplaced[index.order[head[-1]]] == 0:
+    while head[-1] < end and fill.unplaced[index.order[head[-1]]] == 0:
         head[-1] += 1
     at = max(index.position[worker], head[-1])
-    while at < end and fitting_count(poured, index.order[at], worker) == 0:
+    while at < end and fitting_count(fill, index.order[at], worker) == 0:
         at += 1
     index.position[worker] = at
     return int(at)
 
 
 @kernel
+def _push_single(
+    fill: OfflineFill,
+    index: GroupIndex,
+    single: list[tuple[float, int, int, int, int]],
+    source: int,
+    start: int,
+    worker: int,
+) -> None:
+    """Push the source's first group from `start` on that the worker can take."""
+    at = _first_fitting(fill, index, source, start, worker)
+    if at < index.source_starts[source + 1]:
+        item = index.groups_of_source[at]
+        cost = fill.group_traffic[item] - fill.rates[source]
+        heapq.heappush(single, (cost, -fill.groups.size[item], item, at, source))
+
+
+@kernel
 def _add_received_source(
-    poured: OfflineFill,
+    fill: OfflineFill,
     index: GroupIndex,
     shared: list[tuple[float, int, int]],
     single: list[tuple[float, int, int, int, int]],
     source: int,
     worker: int,
 ) -> None:
-    """Note which groups became cheaper for a worker that has just received a source."""
-    groups, end = poured.groups, index.source_starts[source + 1]
-    if poured.free_capacity[worker] < poured.min_query_load:
+    """Push the groups that became cheaper for a worker that has just received a source."""
+    groups, end = fill.groups, index.source_starts[source + 1]
+    if fill.free_capacity[worker] < fill.min_query_load:
         return
-    at = _first_fitting(poured, index, source, 0, worker)
-    if at < end:
-        item = index.groups_of_source[at]
-        cost = poured.group_traffic[item] - poured.rates[source]
-        heapq.heappush(single, (cost, -groups.size[item], item, at, source))
+    _push_single(fill, index, single, source, 0, worker)
     for other in range(index.head[source], end):
         item = index.groups_of_source[other]
-        if (
-            poured.unplaced[item] == 0
-            or groups.source_starts[item + 1] - groups.source_starts[item] < 2
-        ):
+        begin, stop = groups.source_starts[item], groups.source_starts[item + 1]
+        if fill.unplaced[item] == 0 or stop - begin < 2:
             continue
         hosted = 0
-        for slot in range(groups.source_starts[item], groups.source_starts[item + 1]):
-            hosted += is_hosted(poured.hosts, groups.sources[slot], worker)
+        for at in range(begin, stop):
+            hosted += is_hosted(fill.hosts, groups.sources[at], worker)
         if hosted > 1:
-            heapq.heappush(shared, (added_traffic(poured, item, worker), -groups.size[item], item))
-
-
-@kernel
-def _min_entry(
-    one: tuple[float, int, int], other: tuple[float, int, int]
-) -> tuple[float, int, int]:
-    return one if one < other else other
+            heapq.heappush(shared, (added_traffic(fill, item, worker), -groups.size[item], item))
 
 
 @kernel
 def _cheapest_group(
-    poured: OfflineFill,
+    fill: OfflineFill,
     index: GroupIndex,
     shared: list[tuple[float, int, int]],
     single: list[tuple[float, int, int, int, int]],
     worker: int,
 ) -> tuple[float, int]:
     """Return what the worker's cheapest group adds, and that group, or -1."""
-    groups = poured.groups
+    groups = fill.groups
     best = (np.inf, 0, -1)
-    while len(shared) > 0 and fitting_count(poured, shared[0][2], worker) == 0:
+    while len(shared) > 0 and fitting_count(fill, shared[0][2], worker) == 0:
         heapq.heappop(shared)
     if len(shared) > 0:
         best = shared[0]
-    while len(single) > 0 and fitting_count(poured, single[0][2], worker) == 0:
+    while len(single) > 0 and fitting_count(fill, single[0][2], worker) == 0:
         _, _, _, at, source = heapq.heappop(single)
-        at = _first_fitting(poured, index, source, at, worker)
-        if at < index.source_starts[source + 1]:
-            item = index.groups_of_source[at]
-            cost = poured.group_traffic[item] - poured.rates[source]
-            heapq.heappush(single, (cost, -groups.size[item], item, at, source))
+        _push_single(fill, index, single, source, at, worker)
     if len(single) > 0:
-        best = _min_entry(best, (single[0][0], single[0][1], single[0][2]))
-    at = _first_fitting_overall(poured, index, worker)
+        entry = (single[0][0], single[0][1], single[0][2])
+        best = entry if entry < best else best
+    at = _first_fitting_overall(fill, index, worker)
     if at < len(index.order):
         item = index.order[at]
-        best = _min_entry(best, (poured.group_traffic[item], -groups.size[item], item))
+        entry = (fill.group_traffic[item], -groups.size[item], item)
+        best = entry if entry < best else best
     return best[0], best[2]

@@ -1,43 +1,47 @@
-"""herd, our own online rule: LeastCost that looks at popularity, strength of copies and room.
+"""herd, our own online rule: LeastCost with popularity, strength of copies and room.
 
 It keeps LeastCost's frame (herding-small-queries, figure 3) and equation 4's bound, and scores a
-worker j that has room by what the query q finds there:
+worker j that has room for query q by
 
     sum over sources s of q that flow to j of  w(s) (1 + rare(s)) + w0 STICK / |q| * c / (c + HALF)
-    - w0 (level of j / mean level - 1)
+    - w0 (relative load of j / mean relative load - 1)
 
 rare(s) = 1 - deg(s) / sum of deg over the sources of q, deg counting live queries: of two workers
 that each lack one source, take the one that has the rarer source. Popular sources end up
-everywhere anyhow, a copy of them is no loss (the HDRF rule of streaming graph partitioning).
-c = live queries of s on j: join a strong copy rather than a weak one. Weak copies die out when
-their few queries leave, so copies stop piling up under churn, where HDRF alone loses to LeastCost.
-The last term spends the slack on better places and keeps what is left of it for later. Both weigh
-little: w0 is the least rate of q, and queries of one source count as of two.
+everywhere anyhow, a copy of them costs nothing more (the HDRF rule of streaming graph
+partitioning). c = live queries of s on j: join a strong copy rather than a weak one. Weak copies
+die out when their few queries leave, so copies do not accumulate under churn, where HDRF alone is
+worse than LeastCost. The last term spends the slack on better workers and saves the rest for later.
+Both weigh little: w0 is the least rate of q, and queries of one source count as of two.
 Ties: least load, lowest index. If no worker that has a source has room, the least loaded does.
 
 Bounded re-placement (off unless moves are allowed): after an arrival, and after a departure, up to
-RECONSIDERED live queries of each source of that query are looked at; one that saves traffic by
-moving is moved, if it is not pinned and its new worker stays within the bound.
+MAX_RECONSIDERED live queries of each source of that query are reconsidered; one that saves traffic
+by moving is moved, if it is not pinned and its new worker stays within the bound.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Indices
-from evenflow.planning.queries.online import OnlinePlacer, start_online
-from evenflow.planning.queries.placement_state import (
+from evenflow.model.arrays import NOWHERE, Bools, Indices, Rng
+from evenflow.planning.queries.online import (
+    ACTIVE_WORKERS,
     TOTAL_LOAD,
     TOTAL_QUERIES,
+    OnlinePlacer,
     PlacementState,
     bound_after_arrival,
     least_loaded,
     place_arrival,
     place_query,
     remove_query,
+    start_online,
 )
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
+from evenflow.planning.queries.problem import PlacementProblem
+from evenflow.planning.queries.query_types import readers_by_source
 from evenflow.planning.queries.source_hosts import entry_of, is_hosted
 
 COPY_WEIGHT = 0.2
@@ -46,7 +50,7 @@ MAX_RECONSIDERED = 4
 
 
 class ReplacementState(NamedTuple):
-    """What bounded re-placement needs: the queries of each source, whose turn it is, the budget."""
+    """State of bounded re-placement: the queries of each source, the next one, the budget."""
 
     start: Indices
     queries: Indices
@@ -55,27 +59,20 @@ class ReplacementState(NamedTuple):
     budget: Indices
 
 
-def herd(problem: PlacementProblem, rng: np.random.Generator, max_moves: int = 0) -> OnlinePlacer:
+def herd(problem: PlacementProblem, rng: Rng, max_moves: int = 0) -> OnlinePlacer:
     """Start placing by herd, with at most `max_moves` moves of running queries."""
-    state, over = start_online(problem)
     movers = _replacement_state(problem, max_moves)
-
-    def step(events: Indices) -> None:
-        _process_events(state, events, over, movers)
-
-    return OnlinePlacer(state, over, step, lambda: max_moves - int(movers.budget[0]))
+    rule = start_online(problem, _process_events, movers)
+    return replace(rule, count_moves=lambda: max_moves - int(movers.budget[0]))
 
 
 def _replacement_state(problem: PlacementProblem, max_moves: int) -> ReplacementState:
-    subscriptions = problem.subscriptions
-    sources = len(subscriptions.rates)
+    subscriptions, sources = problem.subscriptions, len(problem.subscriptions.rates)
     budget = np.array([max_moves], dtype=np.int64)
     if not max_moves:
         none = np.zeros(0, dtype=np.int64)
         return ReplacementState(none, none, none, np.zeros(0, dtype=np.bool_), budget)
-    order = np.argsort(subscriptions.sources, kind="stable")
-    start = np.concatenate(([0], np.cumsum(subscriptions.reader_counts()))).astype(np.int64)
-    queries = subscriptions.query_of_entry()[order]
+    start, queries = readers_by_source(subscriptions.starts, subscriptions.sources, sources)
     turn = np.zeros(sources, dtype=np.int64)
     return ReplacementState(start, queries, turn, problem.pinned != NOWHERE, budget)
 
@@ -96,40 +93,38 @@ def choose_herd(state: PlacementState, query: int, bound: float) -> int:
         source = state.sources[at]
         weight = state.rates[source] * (2.0 - (state.live_queries[source] + 1) / degrees)
         first = hosts.first_entry[source]
-        for slot in range(first, first + hosts.entry_count[source]):
-            worker = hosts.worker[slot]
+        for entry in range(first, first + hosts.entry_count[source]):
+            worker = hosts.worker[entry]
             if state.saved_traffic[worker] == 0.0:
                 state.touched_workers[seen] = worker
                 seen += 1
-            count = hosts.query_count[slot]
+            count = hosts.query_count[entry]
             state.saved_traffic[worker] += weight + stick * (count / (count + COPY_HALF_COUNT))
-    mean_level = (
-        state.totals[TOTAL_LOAD] * (1 + state.limits[2] / (state.totals[TOTAL_QUERIES] + 1)) + load
-    )
-    room_price = least / mean_level
+    spread = state.limits[ACTIVE_WORKERS] / (state.totals[TOTAL_QUERIES] + 1)
+    room_price = least / (state.totals[TOTAL_LOAD] * (1 + spread) + load)
     best, most, lowest = NOWHERE, -np.inf, np.inf
     for at in range(seen):
         worker = state.touched_workers[at]
-        level = state.relative_load[worker]
-        score = state.saved_traffic[worker] - room_price * level
+        relative = state.relative_load[worker]
+        score = state.saved_traffic[worker] - room_price * relative
         state.saved_traffic[worker] = 0.0
-        if score < most or level + load * state.inverse_share[worker] > bound:
+        if score < most or relative + load * state.inverse_share[worker] > bound:
             continue
-        if score > most or level < lowest or (level == lowest and worker < best):
-            best, most, lowest = worker, score, level
+        if score > most or relative < lowest or (relative == lowest and worker < best):
+            best, most, lowest = worker, score, relative
     return best if best != NOWHERE else least_loaded(state, load, bound)
 
 
 @kernel
 def traffic_saved(state: PlacementState, query: int, worker: int) -> float:
     """Return the traffic saved by moving a query to another worker; none by staying."""
-    home = state.worker_of_query[query]
-    if worker == home:
+    current = state.worker_of_query[query]
+    if worker == current:
         return 0.0
     saved = 0.0
     for at in range(state.starts[query], state.starts[query + 1]):
         source = state.sources[at]
-        if state.hosts.query_count[entry_of(state.hosts, source, home)] == 1:
+        if state.hosts.query_count[entry_of(state.hosts, source, current)] == 1:
             saved += state.rates[source]
         if not is_hosted(state.hosts, source, worker):
             saved -= state.rates[source]
@@ -138,10 +133,10 @@ def traffic_saved(state: PlacementState, query: int, worker: int) -> float:
 
 @kernel
 def _reconsider(state: PlacementState, movers: ReplacementState, source: int) -> None:
-    """Look at some queries of a source in turn; move those that save traffic."""
+    """Reconsider some queries of a source in turn; move those that save traffic."""
     begin, end = movers.start[source], movers.start[source + 1]
-    looked, passed = 0, 0
-    while looked < MAX_RECONSIDERED and passed < min(end - begin, 8 * MAX_RECONSIDERED):
+    reconsidered, passed = 0, 0
+    while reconsidered < MAX_RECONSIDERED and passed < min(end - begin, 8 * MAX_RECONSIDERED):
         if movers.budget[0] == 0:
             return
         query = movers.queries[begin + movers.next_query[source] % (end - begin)]
@@ -149,11 +144,11 @@ def _reconsider(state: PlacementState, movers: ReplacementState, source: int) ->
         passed += 1
         if state.worker_of_query[query] == NOWHERE or movers.pinned[query]:
             continue
-        looked += 1
-        home = state.worker_of_query[query]
+        reconsidered += 1
+        current = state.worker_of_query[query]
         remove_query(state, query)
         target = choose_herd(state, query, bound_after_arrival(state, state.query_load[query]))
-        place_query(state, query, home)
+        place_query(state, query, current)
         if target != NOWHERE and traffic_saved(state, query, target) > 0:
             remove_query(state, query)
             place_query(state, query, target)

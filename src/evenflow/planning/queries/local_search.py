@@ -5,28 +5,23 @@ single groups the search moves bundles: all groups that read one source on one w
 to the worker where most of their sources flow already. Every other bundle is closed first: it also
 takes what hangs on it by further sources that few groups on the worker read, so that a whole
 little neighbourhood can go. Moves that neither gain nor lose are made now and then, and always
-when they even the load: that walk along plateaus finds most of the gain.
+when they even the load: that walk along plateaus yields most of the gain.
 
-A price on every query that is away from its present worker turns the same search into repair
-with few moves (what migration nets are to hypergraph partitioners).
+A price on every query that is not on its current worker turns the same search into repair with few
+moves (what migration nets are to hypergraph partitioners).
 """
 
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
-from evenflow.planning.queries.problem import NOWHERE
+from evenflow.model.arrays import NOWHERE, Indices, Rng
 from evenflow.planning.queries.search_state import SearchState, place_group, remove_group
 from evenflow.planning.queries.source_hosts import entry_of
 
-PLATEAU_PROBABILITY = 0.3
-"""How often a move that changes nothing is made."""
-CLOSE_PROBABILITY = 0.5
-"""How often a bundle is closed."""
-GAIN_TOLERANCE = 1e-12
-"""Up to which a gain is rounding."""
-MAX_RARE_READERS = 8
-"""Up to how many groups on a worker make a source one of those that bundles are closed over."""
+PLATEAU_PROBABILITY = 0.3  # how often a move that changes nothing is made
+CLOSE_PROBABILITY = 0.5  # how often a bundle is closed
+GAIN_TOLERANCE = 1e-12  # up to which a gain is rounding
+MAX_RARE_READERS = 8  # bundles are closed over sources with at most this many readers on a worker
 
 
 @kernel
@@ -77,23 +72,23 @@ def _close_bundle(search: SearchState, count: int, most: int) -> int:
 
 @kernel
 def _added_moves(search: SearchState, count: int, worker: int) -> int:
-    """Return how many more queries would be away from home with the bundle on the worker."""
+    """Return how many more queries would have moved with the bundle on the worker."""
     more = 0
     for at in range(count):
         item = search.bundle[at]
-        home = search.current_worker[item]
-        if home != NOWHERE:
-            away, was_away = home != worker, home != search.worker_of_group[item]
-            more += search.groups.size[item] * (int(away) - int(was_away))
+        current = search.current_worker[item]
+        if current != NOWHERE:
+            moved = int(current != worker) - int(current != search.worker_of_group[item])
+            more += search.groups.size[item] * moved
     return more
 
 
 @kernel
 def _score_workers(search: SearchState, count: int) -> tuple[float, int]:
-    """Note in `saved` what already flows to each other worker of the bundle's sources.
+    """Sum in `saved_traffic` what already flows to each other worker of the bundle's sources.
 
-    Return what would stay behind, because other groups on the worker need it, and how many
-    workers are listed in `touched`. Moving saves (all - staying) and pays (all - saved there).
+    Return what would stay behind, because other groups on the worker need it, and how many workers
+    are listed in `touched_workers`. Moving saves (all - staying) and pays (all - saved there).
     """
     groups, hosts = search.groups, search.hosts
     worker = search.worker_of_group[search.bundle[0]]
@@ -111,10 +106,10 @@ def _score_workers(search: SearchState, count: int) -> tuple[float, int]:
         source = search.bundle_sources[at]
         rate = search.rates[source]
         begin = hosts.first_entry[source]
-        for slot in range(begin, begin + hosts.entry_count[source]):
-            other = hosts.worker[slot]
+        for entry in range(begin, begin + hosts.entry_count[source]):
+            other = hosts.worker[entry]
             if other == worker:
-                staying += rate * (hosts.query_count[slot] > search.bundle_readers[source])
+                staying += rate * (hosts.query_count[entry] > search.bundle_readers[source])
                 continue
             if search.saved_traffic[other] == 0.0:
                 search.touched_workers[seen] = other
@@ -130,7 +125,7 @@ def _best_target(
 ) -> tuple[float, int, float]:
     """Return the gain of the bundle's best move, where to, and the bundle's load.
 
-    The gain counts the traffic saved, and the price of each query more away from home. Only a
+    The gain counts the traffic saved, and the price of each query more that has moved. Only a
     crowded worker sends a bundle to one where nothing of it flows.
     """
     worker, weight = search.worker_of_group[search.bundle[0]], 0.0
@@ -165,22 +160,15 @@ def _emptiest_worker(search: SearchState) -> int:
     """Return the worker with the most room left."""
     best = 0
     for worker in range(len(search.worker_load)):
-        if (
-            search.capacity[worker] - search.worker_load[worker]
-            > search.capacity[best] - search.worker_load[best]
-        ):
+        room = search.capacity[worker] - search.worker_load[worker]
+        if room > search.capacity[best] - search.worker_load[best]:
             best = worker
     return best
 
 
 @kernel
 def _is_accepted(
-    search: SearchState,
-    gain: float,
-    target: int,
-    weight: float,
-    heat: float,
-    rng: np.random.Generator,
+    search: SearchState, gain: float, target: int, weight: float, heat: float, rng: Rng
 ) -> bool:
     """Decide on a move: yes if it gains, else if it eases a crowded worker, else by chance."""
     if gain > GAIN_TOLERANCE:
@@ -196,14 +184,9 @@ def _is_accepted(
 
 @kernel
 def search_pass(
-    search: SearchState,
-    order: Indices,
-    price: float,
-    budget: int,
-    heat: float,
-    rng: np.random.Generator,
+    search: SearchState, order: Indices, price: float, budget: int, heat: float, rng: Rng
 ) -> float:
-    """Try to move every group and one bundle of every source once; return what was gained.
+    """Try to move every group and one bundle of every source once; return the gain.
 
     `order` lists groups as g and sources as -s - 1. A negative budget means any number of moves.
     A move that loses x is made with probability exp(-x / heat), never at heat 0.
@@ -218,8 +201,9 @@ def search_pass(
             groups = search.source_starts[source + 1] - search.source_starts[source]
             if groups == 0:
                 continue
-            one = search.groups_of_source[search.source_starts[source] + int(rng.random() * groups)]
-            count = _gather_bundle(search, source, search.worker_of_group[one])
+            drawn = search.source_starts[source] + int(rng.random() * groups)
+            worker = search.worker_of_group[search.groups_of_source[drawn]]
+            count = _gather_bundle(search, source, worker)
             if count > 0 and rng.random() < CLOSE_PROBABILITY:
                 count = _close_bundle(search, count, MAX_RARE_READERS)
         if count == 0:
@@ -235,7 +219,7 @@ def search_pass(
     return gained
 
 
-def pass_order(search: SearchState, rng: np.random.Generator) -> Indices:
+def pass_order(search: SearchState, rng: Rng) -> Indices:
     """Return all groups in random order, then all sources in random order."""
     groups = rng.permutation(len(search.groups.size))
     return np.concatenate((groups, -rng.permutation(len(search.rates)) - 1)).astype(np.int64)

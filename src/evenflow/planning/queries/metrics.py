@@ -5,28 +5,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model import Verdict
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model import Verdict, VerdictCode
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries.offline import worker_capacities
 from evenflow.planning.queries.problem import (
-    NOWHERE,
     ROUNDING,
     Placement,
     PlacementProblem,
+    loads_by_worker,
     relaxed_bound,
 )
+from evenflow.planning.queries.query_types import readers_by_source
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementMetrics:
-    """The figures of a placement.
+    """The cost and balance of a placement.
 
     traffic             sum of f(Q_j): every source counted once for each worker it flows to
     replication_factor  traffic over the rates of all sources that are read
     lower_bound         traffic below which no placement within the bound can go
     max_over_mean_load  largest load over share, by the total load: 1 when even
-    feasible            every worker within the bound that the placement was asked to keep
+    feasible            every worker is within the bound of equation 4 (online) or 1 (offline)
     """
 
     traffic: float
@@ -37,21 +37,11 @@ class PlacementMetrics:
     verdicts: tuple[Verdict, ...]
 
 
-def loads_by_worker(subscriptions: Subscriptions, workers: Workers, count: int) -> Floats:
-    """Return the load of each of `count` workers; queries that run nowhere count nowhere."""
-    placed = workers != NOWHERE
-    loads: Floats = np.bincount(
-        workers[placed], weights=subscriptions.loads[placed], minlength=count
-    ).astype(np.float64)
-    return loads
-
-
 def total_traffic(subscriptions: Subscriptions, workers: Workers, count: int) -> float:
     """Return the sum of f(Q_j) over `count` workers, from scratch."""
-    order = np.argsort(subscriptions.sources, kind="stable")
-    queries = subscriptions.query_of_entry()[order]
-    start = np.concatenate(([0], np.cumsum(subscriptions.reader_counts()))).astype(np.int64)
-    return _total_traffic(start, queries, subscriptions.rates, workers, count)
+    rates = subscriptions.rates
+    start, queries = readers_by_source(subscriptions.starts, subscriptions.sources, len(rates))
+    return _total_traffic(start, queries, rates, workers, count)
 
 
 def total_traffic_plain(subscriptions: Subscriptions, workers: Workers) -> float:
@@ -103,15 +93,14 @@ def measure_placement(
     """Measure a placement against equation 4's bound (online) or equation 1's (offline)."""
     subscriptions, fleet = problem.subscriptions, problem.fleet
     total, shares = float(subscriptions.loads.sum()), fleet.shares
-    room = worker_capacities(problem)
-    if online:
-        room = relaxed_bound(total, len(subscriptions), fleet) * shares
+    bound = relaxed_bound(total, len(subscriptions), fleet)
+    room = bound * shares if online else problem.capacities()
     loads = loads_by_worker(subscriptions, placement.workers, len(fleet))
     cost = total_traffic(subscriptions, placement.workers, len(fleet))
     read = float(subscriptions.rates[subscriptions.reader_counts() > 0].sum())
     taking = shares > 0
     even = shares[taking] * total
-    verdicts = (*placement.verdicts, *_overload_verdicts(loads, room, total))
+    verdicts = (*placement.verdicts, *_overload_verdicts(loads, room))
     return PlacementMetrics(
         traffic=cost,
         replication_factor=cost / read,
@@ -122,14 +111,14 @@ def measure_placement(
     )
 
 
-def _overload_verdicts(loads: Floats, room: Floats, total: float) -> tuple[Verdict, ...]:
+def _overload_verdicts(loads: Floats, room: Floats) -> tuple[Verdict, ...]:
     excess = loads - room * (1 + ROUNDING)
     worst = int(np.argmax(excess))
     if excess[worst] <= 0:
         return ()
     return (
         Verdict(
-            "over_bound",
+            VerdictCode.OVER_BOUND,
             str(worst),
             f"{int((excess > 0).sum())} of {len(loads)} workers exceed the bound, most of all "
             f"worker {worst}: load {loads[worst]:.6g}, bound {room[worst]:.6g}",

@@ -12,8 +12,8 @@ import heapq
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Indices
-from evenflow.planning.queries.problem import NOWHERE
+from evenflow.model.arrays import NOWHERE, Indices
+from evenflow.planning.queries.offline import missing_sources
 from evenflow.planning.queries.search_state import SearchState, place_group
 from evenflow.planning.queries.source_hosts import is_hosted
 
@@ -98,11 +98,7 @@ def _place_with_free_groups(
 ) -> float:
     """Place a group, and then every group that has come to cost nothing; return their load."""
     groups = search.groups
-    new = [
-        int(groups.sources[at])
-        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
-        if not is_hosted(search.hosts, groups.sources[at], worker)
-    ]
+    new = missing_sources(search.hosts, groups, item, worker)
     taken = _place_open_group(search, item, worker, open_groups)
     for source in new:
         for at in range(search.source_starts[source], search.source_starts[source + 1]):
@@ -120,12 +116,7 @@ def _place_with_free_groups(
 
 
 @kernel
-def _place_open_group(
-    search: SearchState,
-    item: int,
-    worker: int,
-    open_groups: Indices,
-) -> float:
+def _place_open_group(search: SearchState, item: int, worker: int, open_groups: Indices) -> float:
     groups = search.groups
     place_group(search, item, worker)
     for at in range(groups.source_starts[item], groups.source_starts[item + 1]):

@@ -1,23 +1,36 @@
-"""What the offline algorithms share: groups of equal queries poured into workers with room.
+"""Offline placement by groups of equal queries, with MQP and the single-source algorithm.
 
-The paper assigns "as many queries of a type as fit". Queries of one type need not weigh the same,
-so the unit here is a group: same sources and same load. With unit loads groups are query types.
+The paper (herding-small-queries, section 4) assigns "as many queries of a type as fit". Queries of
+one type need not weigh the same, so the unit here is a group: same sources and same load. With unit
+loads groups are query types.
+
+MQP, minimum query type packing (4.1.1): workers are filled one after another. Each takes the
+largest remaining groups of equal queries until it has theta load; what exceeds its capacity goes
+back to the pool.
+
+Single-source (4.2, figure 2): the source of the largest rate that still has unplaced queries goes
+to the worker with the most free capacity, as many queries as fit, and so on. Theorem 3: at most
+1 + k/m times the optimum for equal rates of m sources on k workers, at most twice for any rates.
+
+Departures
+    Equation 3's theta is negative for nu > 1/(k-1). Appendix B's proof uses what must be taken now
+    because the later workers cannot hold it, theta_j = remaining - capacity of the workers after j,
+    and so does this. Early workers may stay empty, the others are filled to capacity.
+    Lemma 3 does not hold when types overlap, so theorem 2's ratio is not claimed.
+    Theorem 3's proof first gives full workers to sources that can fill one, "which is optimal";
+    figure 2 leaves that out. It is done here, roomiest workers first: the ratio rests on it.
 """
 
+import heapq
 from typing import NamedTuple
 
 import numpy as np
 
+from evenflow.errors import InputError
 from evenflow.jit import kernel
-from evenflow.model import Verdict
-from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.planning.queries.problem import (
-    NOWHERE,
-    ROUNDING,
-    Placement,
-    PlacementProblem,
-    offline_bounds,
-)
+from evenflow.model import Verdict, VerdictCode
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Rng, Workers
+from evenflow.planning.queries.problem import ROUNDING, Placement, PlacementProblem, loads_by_worker
 from evenflow.planning.queries.query_types import QueryGroups, group_queries
 from evenflow.planning.queries.source_hosts import (
     SourceHosts,
@@ -31,9 +44,11 @@ from evenflow.planning.queries.source_hosts import (
 class OfflineFill(NamedTuple):
     """Groups still to be placed, and the workers as filled so far.
 
-    unplaced  queries of each group that are not placed yet
-    free_capacity  load that each worker can still take
-    hosts   the workers with room that each source flows to; full ones no longer matter
+    group_traffic   rates of the sources of each group
+    unplaced        queries of each group that are not placed yet
+    free_capacity   load that each worker can still take
+    traffic         rate that flows to each worker
+    hosts           the workers with room that each source flows to; full ones no longer matter
     min_query_load  the lightest query's load: a worker with less room is full
     """
 
@@ -65,109 +80,163 @@ def start_fill(problem: PlacementProblem) -> OfflineFill:
         weights=subscriptions.rates[groups.sources],
         minlength=len(sizes),
     )
-    poured = OfflineFill(
-        groups,
-        subscriptions.rates,
-        cost.astype(np.float64),
-        groups.size.copy(),
-        np.maximum(worker_capacities(problem) - held, 0.0),
-        np.zeros(workers),
-        empty_hosts(subscriptions.reader_counts(), workers),
-        np.where(pinned != NOWHERE, pinned, NOWHERE).astype(np.int32),
-        float(groups.load.min()) if len(groups.load) else 0.0,
+    fill = OfflineFill(
+        groups=groups,
+        rates=subscriptions.rates,
+        group_traffic=cost.astype(np.float64),
+        unplaced=groups.size.copy(),
+        free_capacity=np.maximum(problem.capacities() - held, 0.0),
+        traffic=np.zeros(workers),
+        hosts=empty_hosts(subscriptions.reader_counts(), workers),
+        worker_of_query=pinned.copy(),
+        min_query_load=float(groups.load.min()) if len(groups.load) else 0.0,
     )
-    _add_pinned_hosts(poured, fixed)
-    return poured
+    _add_pinned_hosts(fill, fixed)
+    return fill
 
 
 def _rarest_first(groups: QueryGroups, degrees: Indices) -> QueryGroups:
-    """Order the sources of each group by popularity: the rarest decide most questions."""
+    """Order the sources of each group by popularity: a lookup of the rarest decides most often."""
     owner = np.repeat(np.arange(len(groups.size)), np.diff(groups.source_starts))
     order = np.lexsort((degrees[groups.sources], owner))
     return groups._replace(sources=groups.sources[order])
 
 
-def worker_capacities(problem: PlacementProblem) -> Floats:
-    """Return the load that each worker may take: floor((1 + nu) n / k) queries of equal load.
-
-    Where even that many do not add up to all queries, ceil(n / k): no placement does better.
-    """
-    loads, shares = problem.subscriptions.loads, problem.fleet.shares
-    room = offline_bounds(float(loads.sum()), problem.fleet) * (1 + ROUNDING)
-    if len(loads) and loads.min() == loads.max():
-        slots = np.floor(room / loads[0])
-        if slots.sum() < len(loads):
-            slots = np.ceil(shares * len(loads) * (1 - ROUNDING))
-        room = slots * loads[0] * (1 + ROUNDING)
-    return np.asarray(room, dtype=np.float64)
-
-
 @kernel
-def _add_pinned_hosts(poured: OfflineFill, fixed: QueryGroups) -> None:
+def _add_pinned_hosts(fill: OfflineFill, fixed: QueryGroups) -> None:
     for item in range(len(fixed.size)):
         for at in range(fixed.source_starts[item], fixed.source_starts[item + 1]):
             source = fixed.sources[at]
-            if add_host(poured.hosts, source, fixed.label[item], 1):
-                poured.traffic[fixed.label[item]] += poured.rates[source]
+            if add_host(fill.hosts, source, fixed.label[item], 1):
+                fill.traffic[fixed.label[item]] += fill.rates[source]
 
 
 @kernel
-def fitting_count(poured: OfflineFill, item: int, worker: int) -> int:
+def missing_sources(hosts: SourceHosts, groups: QueryGroups, item: int, worker: int) -> list[int]:
+    """Return the sources of a group that do not flow to the worker yet."""
+    return [
+        int(groups.sources[at])
+        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+        if not is_hosted(hosts, groups.sources[at], worker)
+    ]
+
+
+@kernel
+def fitting_count(fill: OfflineFill, item: int, worker: int) -> int:
     """Return how many of the group's unplaced queries the worker can take."""
-    load = poured.groups.load[item]
-    if poured.free_capacity[worker] < load:
+    load = fill.groups.load[item]
+    if fill.free_capacity[worker] < load:
         return 0
-    return int(min(poured.free_capacity[worker] // load, poured.unplaced[item]))
+    return int(min(fill.free_capacity[worker] // load, fill.unplaced[item]))
 
 
 @kernel
-def assign_queries(poured: OfflineFill, item: int, worker: int, count: int) -> None:
+def assign_queries(fill: OfflineFill, item: int, worker: int, count: int) -> None:
     """Place that many queries of the group on the worker, first come first."""
-    groups = poured.groups
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
-        source = groups.sources[at]
-        if not is_hosted(poured.hosts, source, worker):
-            add_host(poured.hosts, source, worker, 1)
-            poured.traffic[worker] += poured.rates[source]
-    done = groups.member_starts[item] + groups.size[item] - poured.unplaced[item]
+    groups = fill.groups
+    for source in missing_sources(fill.hosts, groups, item, worker):
+        add_host(fill.hosts, source, worker, 1)
+        fill.traffic[worker] += fill.rates[source]
+    done = groups.member_starts[item] + groups.size[item] - fill.unplaced[item]
     for at in range(done, done + count):
-        poured.worker_of_query[groups.members[at]] = worker
-    poured.unplaced[item] -= count
-    poured.free_capacity[worker] -= count * groups.load[item]
-    if poured.free_capacity[worker] < poured.min_query_load:
-        for source in range(len(poured.rates)):
-            if is_hosted(poured.hosts, source, worker):
-                remove_host(poured.hosts, source, worker, 1)
+        fill.worker_of_query[groups.members[at]] = worker
+    fill.unplaced[item] -= count
+    fill.free_capacity[worker] -= count * groups.load[item]
+    if fill.free_capacity[worker] < fill.min_query_load:
+        for source in range(len(fill.rates)):
+            if is_hosted(fill.hosts, source, worker):
+                remove_host(fill.hosts, source, worker, 1)
 
 
-def finish_placement(poured: OfflineFill, problem: PlacementProblem) -> Placement:
-    """Return the placement; what fitted nowhere goes to the least loaded workers."""
-    workers = poured.worker_of_query.copy()
-    homeless = np.flatnonzero(workers == NOWHERE)
-    shares = problem.fleet.shares
-    level = np.full(len(shares), np.inf)
-    placed = workers != NOWHERE
-    loads = problem.subscriptions.loads
-    held = np.bincount(workers[placed], weights=loads[placed], minlength=len(shares))
-    level[shares > 0] = held[shares > 0] / shares[shares > 0]
-    for query in homeless[np.argsort(-loads[homeless], kind="stable")]:
-        worker = int(np.argmin(level))
+def finish_placement(fill: OfflineFill, problem: PlacementProblem) -> Placement:
+    """Return the placement; queries that fitted nowhere go to the least loaded workers."""
+    workers, loads = fill.worker_of_query.copy(), problem.subscriptions.loads
+    unplaced, shares = np.flatnonzero(workers == NOWHERE), problem.fleet.shares
+    held = loads_by_worker(problem.subscriptions, workers, len(shares))
+    relative_load = np.full(len(shares), np.inf)
+    relative_load[shares > 0] = held[shares > 0] / shares[shares > 0]
+    for query in unplaced[np.argsort(-loads[unplaced], kind="stable")]:
+        worker = int(np.argmin(relative_load))
         workers[query] = worker
-        level[worker] += loads[query] / shares[worker]
-    verdicts = () if not len(homeless) else (_no_room_verdict(homeless, loads),)
-    return Placement(workers, count_moved_queries(problem, workers), verdicts)
+        relative_load[worker] += loads[query] / shares[worker]
+    verdicts = () if not len(unplaced) else (_no_room_verdict(unplaced, loads),)
+    return Placement(workers, problem.count_moved(workers), verdicts)
 
 
-def count_moved_queries(problem: PlacementProblem, workers: Workers) -> int:
-    """Return how many running queries would change their worker."""
-    return int(((problem.current != NOWHERE) & (problem.current != workers)).sum())
-
-
-def _no_room_verdict(homeless: Indices, loads: Floats) -> Verdict:
-    heaviest = int(homeless[np.argmax(loads[homeless])])
+def _no_room_verdict(unplaced: Indices, loads: Floats) -> Verdict:
+    heaviest = int(unplaced[np.argmax(loads[unplaced])])
     return Verdict(
-        "no_room",
+        VerdictCode.NO_ROOM,
         str(heaviest),
-        f"{len(homeless)} queries fitted on no worker within the slack and went to the least "
+        f"{len(unplaced)} queries fitted on no worker within the slack and went to the least "
         f"loaded; the heaviest has a load of {loads[heaviest]:.6g}: raise the slack, or split it",
     )
+
+
+def mqp(problem: PlacementProblem, rng: Rng) -> Placement:
+    """Place all queries by MQP."""
+    fill = start_fill(problem)
+    _fill_mqp(fill)
+    return finish_placement(fill, problem)
+
+
+@kernel
+def _fill_mqp(fill: OfflineFill) -> None:
+    groups, workers = fill.groups, len(fill.free_capacity)
+    heap = [(-groups.load[item] * groups.size[item], item) for item in range(len(groups.size))]
+    heapq.heapify(heap)
+    remaining = (groups.load * groups.size).sum()
+    later = fill.free_capacity.sum()
+    for worker in range(workers):
+        later -= fill.free_capacity[worker]
+        theta = remaining - later
+        passed = [(0.0, 0) for _ in range(0)]
+        while theta > ROUNDING * remaining and len(heap) > 0:
+            mass, item = heapq.heappop(heap)
+            count = fitting_count(fill, item, worker)
+            if count > 0:
+                assign_queries(fill, item, worker, count)
+                theta -= count * groups.load[item]
+                remaining -= count * groups.load[item]
+                mass = -groups.load[item] * fill.unplaced[item]
+            if fill.unplaced[item] > 0:
+                passed.append((mass, item))
+        for entry in passed:
+            heapq.heappush(heap, entry)
+
+
+def single_source(problem: PlacementProblem, rng: Rng) -> Placement:
+    """Place queries of one source each."""
+    sizes = np.diff(problem.subscriptions.starts)
+    if len(sizes) and sizes.max() > 1:
+        raise InputError(
+            f"single-source places queries of one source each, query {int(sizes.argmax())} has "
+            f"{int(sizes.max())}; use another algorithm"
+        )
+    fill = start_fill(problem)
+    order = np.lexsort((-fill.groups.load, -fill.group_traffic))
+    _fill_single_source(fill, order)
+    return finish_placement(fill, problem)
+
+
+@kernel
+def _fill_single_source(fill: OfflineFill, order: Indices) -> None:
+    groups = fill.groups
+    free = [(-fill.free_capacity[worker], worker) for worker in range(len(fill.free_capacity))]
+    heapq.heapify(free)
+    for item in order:
+        while len(free) > 0 and fill.unplaced[item] > fitting_count(fill, item, free[0][1]) > 0:
+            _, worker = heapq.heappop(free)
+            assign_queries(fill, item, worker, fitting_count(fill, item, worker))
+            heapq.heappush(free, (-fill.free_capacity[worker], worker))
+            if fill.free_capacity[worker] >= groups.load[item]:
+                break
+    for item in order:
+        while fill.unplaced[item] > 0 and len(free) > 0:
+            worker = free[0][1]
+            count = fitting_count(fill, item, worker)
+            if count == 0:
+                break
+            heapq.heappop(free)
+            assign_queries(fill, item, worker, count)
+            heapq.heappush(free, (-fill.free_capacity[worker], worker))

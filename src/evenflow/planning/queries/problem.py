@@ -4,14 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, require_non_negative
 from evenflow.model import Verdict
-from evenflow.model.arrays import Floats, Workers, frozen
+from evenflow.model.arrays import NOWHERE, Floats, Workers, frozen
 from evenflow.model.subscriptions import Subscriptions
 
-NOWHERE = -1
-ROUNDING = 1e-9
-"""Loads are compared with bounds up to this relative error, so that 1.05 * 100 holds 105."""
+ROUNDING = 1e-9  # relative tolerance of load bounds, so that 1.05 * 100 holds 105
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +34,11 @@ class Fleet:
         if self.capacities.max() <= 0:
             raise InputError("at least one worker needs a positive capacity")
         for name in ("slack", "absolute_slack"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise InputError(f"{name.replace('_', ' ')} must not be negative, got {value}")
+            require_non_negative(name.replace("_", " "), getattr(self, name))
 
     @classmethod
     def of(cls, workers: int, slack: float = 0.05, absolute_slack: float = 10.0) -> "Fleet":
-        """Make a fleet of equal workers."""
+        """Return a fleet of equal workers."""
         if workers < 1:
             raise InputError(f"at least one worker is needed, got {workers}")
         return cls(np.ones(workers), slack, absolute_slack)
@@ -72,11 +68,12 @@ class PlacementProblem:
 
     def __post_init__(self) -> None:
         for name in ("pinned", "current"):
-            at = frozen(getattr(self, name), np.int32)
-            object.__setattr__(self, name, at)
-            if len(at) != len(self.subscriptions):
+            workers = frozen(getattr(self, name), np.int32)
+            object.__setattr__(self, name, workers)
+            if len(workers) != len(self.subscriptions):
                 raise InputError(f"{name} must hold one worker for each query")
-            if len(at) and not NOWHERE <= int(at.min()) <= int(at.max()) < len(self.fleet):
+            lowest, highest = workers.min(initial=NOWHERE), workers.max(initial=NOWHERE)
+            if lowest < NOWHERE or highest >= len(self.fleet):
                 raise InputError(f"{name} names a worker outside 0..{len(self.fleet) - 1}")
         total, count = float(self.subscriptions.loads.sum()), len(self.subscriptions)
         self.check_pins(relaxed_bound(total, count, self.fleet) * self.fleet.shares)
@@ -89,7 +86,7 @@ class PlacementProblem:
         pinned: Workers | None = None,
         current: Workers | None = None,
     ) -> "PlacementProblem":
-        """Build a problem; nothing pinned and nothing running unless said."""
+        """Build a problem; by default nothing is pinned and nothing runs."""
         nowhere = np.full(len(subscriptions), NOWHERE, dtype=np.int32)
         return cls(
             subscriptions,
@@ -100,11 +97,7 @@ class PlacementProblem:
 
     def check_pins(self, room: Floats) -> None:
         """Refuse pins that a worker has no room for."""
-        queries = np.flatnonzero(self.pinned != NOWHERE)
-        if not len(queries):
-            return
-        loads = self.subscriptions.loads
-        held = np.bincount(self.pinned[queries], weights=loads[queries], minlength=len(self.fleet))
+        held = loads_by_worker(self.subscriptions, self.pinned, len(self.fleet))
         worst = int(np.argmax(held - room))
         if held[worst] > room[worst] * (1 + ROUNDING):
             raise InputError(
@@ -116,10 +109,29 @@ class PlacementProblem:
         """Return where queries are before anything arrives: their pin, else where they run."""
         return np.where(self.pinned != NOWHERE, self.pinned, self.current).astype(np.int32)
 
+    def count_moved(self, workers: Workers) -> int:
+        """Return how many running queries change their worker under a placement."""
+        return int(((self.current != NOWHERE) & (self.current != workers)).sum())
+
+    def capacities(self) -> Floats:
+        """Return the load each worker may take offline, (1 + nu) of its share (equation 1).
+
+        With equal loads floor((1 + nu) n / k) queries; where these do not add up to all queries,
+        ceil(n / k): no placement does better.
+        """
+        loads, shares = self.subscriptions.loads, self.fleet.shares
+        room = (1 + self.fleet.slack) * float(loads.sum()) * shares * (1 + ROUNDING)
+        if len(loads) and loads.min() == loads.max():
+            queries = np.floor(room / loads[0])
+            if queries.sum() < len(loads):
+                queries = np.ceil(shares * len(loads) * (1 - ROUNDING))
+            room = queries * loads[0] * (1 + ROUNDING)
+        return np.asarray(room, dtype=np.float64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """The worker of every query, how many running queries were moved, and what was not had."""
+    """The worker of every query, how many running queries moved, and a verdict for each problem."""
 
     workers: Workers
     moved: int = 0
@@ -127,6 +139,15 @@ class Placement:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", frozen(self.workers, np.int32))
+
+
+def loads_by_worker(subscriptions: Subscriptions, workers: Workers, count: int) -> Floats:
+    """Return the load of each of `count` workers; queries that run nowhere count nowhere."""
+    placed = workers != NOWHERE
+    loads: Floats = np.bincount(
+        workers[placed], weights=subscriptions.loads[placed], minlength=count
+    ).astype(np.float64)
+    return loads
 
 
 def relaxed_bound(total: float, count: float, fleet: Fleet) -> float:
@@ -141,11 +162,6 @@ def relaxed_bound(total: float, count: float, fleet: Fleet) -> float:
     mean = total / count if count else 0.0
     active = int((fleet.capacities > 0).sum())
     return max(total + fleet.absolute_slack * mean * active, (1 + fleet.slack) * total)
-
-
-def offline_bounds(total: float, fleet: Fleet) -> Floats:
-    """Return the most load each worker may have offline: (1 + nu) of its share (equation 1)."""
-    return (1 + fleet.slack) * total * fleet.shares
 
 
 def recommended_absolute_slack(workers: int, slack: float, risk: float = 0.01) -> float:

@@ -9,6 +9,19 @@ from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.model.subscriptions import Subscriptions
 
 
+def readers_by_source(
+    starts: Indices, sources: Indices | Workers, count: int
+) -> tuple[Indices, Indices]:
+    """Return the inverted index: the queries (or groups) that read each of `count` sources.
+
+    As where the readers of each source begin, and the readers.
+    """
+    reader = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
+    degrees = np.bincount(sources, minlength=count)
+    first = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
+    return first, reader[np.argsort(sources, kind="stable")]
+
+
 def query_types(subscriptions: Subscriptions) -> Indices:
     """Return the type of each query, numbered in order of first appearance.
 
@@ -27,13 +40,13 @@ def query_types_plain(subscriptions: Subscriptions) -> list[int]:
 
 @kernel
 def _query_types(starts: Indices, sources: Workers) -> Indices:
-    """Number source sets by an open hash table; sets are compared in full, hashes only find."""
+    """Number source sets by an open hash table; equal hashes are compared in full."""
     count = len(starts) - 1
     size = 16
     while size < 2 * count:
         size *= 2
     table = np.full(size, -1, dtype=np.int64)
-    kinds = np.empty(count, dtype=np.int64)
+    types = np.empty(count, dtype=np.int64)
     known = 0
     for query in range(count):
         begin, end = starts[query], starts[query + 1]
@@ -54,11 +67,11 @@ def _query_types(starts: Indices, sources: Workers) -> Indices:
             place = (place + 1) & (size - 1)
         if table[place] < 0:
             table[place] = query
-            kinds[query] = known
+            types[query] = known
             known += 1
         else:
-            kinds[query] = kinds[table[place]]
-    return kinds
+            types[query] = types[table[place]]
+    return types
 
 
 class QueryGroups(NamedTuple):
@@ -68,7 +81,7 @@ class QueryGroups(NamedTuple):
     load             load of one query of the group
     size             queries in the group
     label            what else the queries share (their worker), or -1
-    member_starts, members   the queries of group g are members[first[g]:first[g + 1]], by arrival
+    member_starts, members  the queries of group g, members[first[g]:first[g + 1]], by arrival
     """
 
     source_starts: Indices
@@ -90,15 +103,15 @@ def group_queries(
 
     A piece always holds at least one query.
     """
-    kinds = query_types(subscriptions)[queries]
+    types = query_types(subscriptions)[queries]
     loads = subscriptions.loads[queries]
-    marks = np.full(len(queries), -1, dtype=np.int32) if label is None else label[queries]
-    order = np.lexsort((queries, marks, loads, kinds))
+    labels = np.full(len(queries), -1, dtype=np.int32) if label is None else label[queries]
+    order = np.lexsort((queries, labels, loads, types))
     new = np.ones(len(queries), dtype=np.bool_)
-    for values in (kinds, loads, marks):
+    for values in (types, loads, labels):
         sorted_values = values[order]
         differs = sorted_values[1:] != sorted_values[:-1]
-        new[1:] = differs if values is kinds else new[1:] | differs
+        new[1:] = differs if values is types else new[1:] | differs
     run = np.cumsum(new) - 1
     within = np.arange(len(queries)) - np.flatnonzero(new)[run] if len(queries) else run
     if np.isfinite(most_load):
@@ -113,11 +126,11 @@ def group_queries(
     heads = members[first[:-1]]
     sets = subscriptions.select_queries(heads)
     return QueryGroups(
-        sets.starts,
-        sets.sources.astype(np.int64),
-        sets.loads,
-        sizes[ranked],
-        marks[order[begins[ranked]]],
-        first,
-        members,
+        source_starts=sets.starts,
+        sources=sets.sources.astype(np.int64),
+        load=sets.loads,
+        size=sizes[ranked],
+        label=labels[order[begins[ranked]]],
+        member_starts=first,
+        members=members,
     )

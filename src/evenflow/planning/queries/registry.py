@@ -2,27 +2,22 @@
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from evenflow.errors import InputError
+from evenflow.model.arrays import Rng
+from evenflow.planning.queries.baselines import offrand, onrand, roundrobin
+from evenflow.planning.queries.greedy_rounds import ic, mms
 from evenflow.planning.queries.herd import herd
-from evenflow.planning.queries.ic import ic
-from evenflow.planning.queries.leastcost import leastcost
-from evenflow.planning.queries.leastqt import leastqt
-from evenflow.planning.queries.leastsource import leastsource
-from evenflow.planning.queries.mms import mms
-from evenflow.planning.queries.mqp import mqp
-from evenflow.planning.queries.offrand import offrand
+from evenflow.planning.queries.least_rules import leastcost, leastqt, leastsource
+from evenflow.planning.queries.offline import mqp, single_source
 from evenflow.planning.queries.online import OnlinePlacer, place_arrivals
-from evenflow.planning.queries.onrand import onrand
-from evenflow.planning.queries.partition import partition
+from evenflow.planning.queries.partition import partition, repair
 from evenflow.planning.queries.problem import Placement, PlacementProblem
-from evenflow.planning.queries.repair import repair
 from evenflow.planning.queries.reserve import reserve
-from evenflow.planning.queries.roundrobin import roundrobin
-from evenflow.planning.queries.single_source import single_source
 
-OFFLINE: Mapping[str, Callable[[PlacementProblem, np.random.Generator], Placement]] = {
+OfflinePlanner = Callable[[PlacementProblem, Rng], Placement]
+OnlinePlanner = Callable[[PlacementProblem, Rng], OnlinePlacer]
+
+OFFLINE: Mapping[str, OfflinePlanner] = {
     "mqp": mqp,
     "ic": ic,
     "mms": mms,
@@ -31,7 +26,7 @@ OFFLINE: Mapping[str, Callable[[PlacementProblem, np.random.Generator], Placemen
     "repair": repair,
     "partition": partition,
 }
-ONLINE: Mapping[str, Callable[[PlacementProblem, np.random.Generator], OnlinePlacer]] = {
+ONLINE: Mapping[str, OnlinePlanner] = {
     "leastcost": leastcost,
     "leastsource": leastsource,
     "leastqt": leastqt,
@@ -41,15 +36,12 @@ ONLINE: Mapping[str, Callable[[PlacementProblem, np.random.Generator], OnlinePla
     "herd": herd,
 }
 MOVING_ALGORITHMS = ("herd", "repair")
-"""Algorithms that move running queries, and can be told how many."""
-ALGORITHMS = (*OFFLINE, *ONLINE)
+"""Algorithms that move running queries, and accept `max_moves`."""
+ALGORITHMS: Mapping[str, OfflinePlanner | OnlinePlanner] = {**OFFLINE, **ONLINE}
 
 
 def plan_queries(
-    problem: PlacementProblem,
-    algorithm: str,
-    rng: np.random.Generator,
-    max_moves: int | None = None,
+    problem: PlacementProblem, algorithm: str, rng: Rng, max_moves: int | None = None
 ) -> Placement:
     """Place all queries; `max_moves` bounds the moves of running queries of herd and repair."""
     if algorithm not in ALGORITHMS:

@@ -15,19 +15,20 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Indices, Workers
+from evenflow.model.arrays import NOWHERE, Floats, Indices, Rng, Workers
 from evenflow.model.subscriptions import Subscriptions
-from evenflow.planning.queries.ic import ic
-from evenflow.planning.queries.leastcost import choose_leastcost
-from evenflow.planning.queries.online import OnlinePlacer, start_online
-from evenflow.planning.queries.placement_state import (
+from evenflow.planning.queries.greedy_rounds import ic
+from evenflow.planning.queries.least_rules import choose_leastcost
+from evenflow.planning.queries.online import (
+    OnlinePlacer,
     PlacementState,
     bound_after_arrival,
     fits,
     place_arrival,
     remove_query,
+    start_online,
 )
-from evenflow.planning.queries.problem import NOWHERE, Fleet, PlacementProblem
+from evenflow.planning.queries.problem import Fleet, PlacementProblem
 from evenflow.planning.queries.query_types import query_types
 
 
@@ -41,58 +42,47 @@ class Reservations(NamedTuple):
 
 
 def reserve(
-    problem: PlacementProblem, rng: np.random.Generator, history: Subscriptions | None = None
+    problem: PlacementProblem, rng: Rng, history: Subscriptions | None = None
 ) -> OnlinePlacer:
     """Start placing by reservations for the types of `history`, or of the queries themselves."""
-    state, over = start_online(problem)
     reserved = plan_reservations(problem, history or problem.subscriptions, rng)
-
-    def step(events: Indices) -> None:
-        _process_events(state, reserved, events, over, rng)
-
-    return OnlinePlacer(state, over, step)
+    return start_online(problem, _process_events, reserved, rng)
 
 
-def plan_reservations(
-    problem: PlacementProblem, history: Subscriptions, rng: np.random.Generator
-) -> Reservations:
+def plan_reservations(problem: PlacementProblem, history: Subscriptions, rng: Rng) -> Reservations:
     """Plan offline for the popularity of types in `history`."""
     known = len(history)
-    both = Subscriptions(
+    together = Subscriptions(
         np.concatenate((history.starts, history.starts[-1] + problem.subscriptions.starts[1:])),
         np.concatenate((history.sources, problem.subscriptions.sources)),
         problem.subscriptions.rates,
         np.concatenate((history.loads, problem.subscriptions.loads)),
     )
-    kinds = query_types(both)
+    types = query_types(together)
     even = Fleet(problem.fleet.capacities, slack=0.0)
     planned = ic(PlacementProblem.of(history, even), rng).workers
     workers = len(problem.fleet)
-    pairs, inverse = np.unique(kinds[:known] * workers + planned, return_inverse=True)
+    pairs, inverse = np.unique(types[:known] * workers + planned, return_inverse=True)
     weight = np.bincount(inverse, weights=history.loads).astype(np.float64)
-    start = np.searchsorted(pairs // workers, np.arange(int(kinds.max()) + 2))
-    return Reservations(kinds[known:], start, (pairs % workers).astype(np.int32), weight)
+    start = np.searchsorted(pairs // workers, np.arange(int(types.max()) + 2))
+    return Reservations(types[known:], start, (pairs % workers).astype(np.int32), weight)
 
 
 @kernel
 def choose_reserve(
-    state: PlacementState,
-    reserved: Reservations,
-    query: int,
-    bound: float,
-    rng: np.random.Generator,
+    state: PlacementState, reserved: Reservations, query: int, bound: float, rng: Rng
 ) -> int:
-    """Draw one of the reserved workers that have room, by weight; else ask LeastCost."""
-    load, kind = state.query_load[query], reserved.type_of_query[query]
+    """Draw one of the reserved workers that have room, by weight; else use LeastCost."""
+    load, query_type = state.query_load[query], reserved.type_of_query[query]
     total = 0.0
-    for at in range(reserved.start[kind], reserved.start[kind + 1]):
+    for at in range(reserved.start[query_type], reserved.start[query_type + 1]):
         if fits(state, reserved.worker[at], load, bound):
             total += reserved.weight[at]
     if total == 0.0:
         return choose_leastcost(state, query, bound)
     drawn = rng.random() * total
     chosen = NOWHERE
-    for at in range(reserved.start[kind], reserved.start[kind + 1]):
+    for at in range(reserved.start[query_type], reserved.start[query_type + 1]):
         if fits(state, reserved.worker[at], load, bound) and drawn >= 0.0:
             chosen = reserved.worker[at]
             drawn -= reserved.weight[at]
@@ -101,11 +91,7 @@ def choose_reserve(
 
 @kernel
 def _process_events(
-    state: PlacementState,
-    reserved: Reservations,
-    events: Indices,
-    over: Indices,
-    rng: np.random.Generator,
+    state: PlacementState, events: Indices, over: Indices, reserved: Reservations, rng: Rng
 ) -> None:
     for event in events:
         if event < 0:

@@ -2,8 +2,8 @@
 
 The traffic of a placement is the connectivity objective of hypergraph partitioning plus a
 constant: queries are vertices, sources are nets, and a source on c workers costs w(s) c. The
-vertices here are groups of equal queries, in pieces small enough to move. `expand` makes a first
-placement of them, `sweep` improves one.
+vertices here are groups of equal queries, in pieces small enough to move.
+`neighbourhood_expansion` computes a first placement of them, `local_search` improves one.
 """
 
 from typing import NamedTuple
@@ -11,27 +11,32 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Bools, Floats, Indices, Workers
-from evenflow.planning.queries.offline import worker_capacities
-from evenflow.planning.queries.problem import NOWHERE, PlacementProblem
-from evenflow.planning.queries.query_types import QueryGroups, group_queries
-from evenflow.planning.queries.source_hosts import SourceHosts, add_host, empty_hosts, remove_host
+from evenflow.model.arrays import NOWHERE, Bools, Floats, Indices, Workers
+from evenflow.planning.queries.problem import PlacementProblem
+from evenflow.planning.queries.query_types import QueryGroups, group_queries, readers_by_source
+from evenflow.planning.queries.source_hosts import (
+    SourceHosts,
+    add_host,
+    add_hosted_rates,
+    empty_hosts,
+    remove_host,
+)
 
-MAX_BUNDLE_SUBSCRIPTIONS = 120
-"""Subscriptions of all groups that move together, at most: a bundle costs time by them."""
+MAX_BUNDLE_SUBSCRIPTIONS = 120  # of all groups that move together: a bundle costs time by them
 MAX_GROUP_SHARE = 0.1
 
 
 class SearchState(NamedTuple):
     """A placement of groups that the search changes.
 
-    group_load  load of each whole group
-    fixed    groups that may not move
-    current_worker  where a group runs now, or NOWHERE
+    group_load       load of each whole group
+    fixed            groups that may not move
+    current_worker   the worker a group runs on now, or NOWHERE
     source_starts, groups_of_source  the groups that read each source
-    worker_of_group  the worker of each group, or NOWHERE
-    capacity  the most load of each worker
-    moved_queries  queries away from home
+    worker_of_group  the worker of each group in the search, or NOWHERE
+    capacity         the most load of each worker
+    moved_queries    queries that are not on their current worker
+    saved_traffic, touched_workers, bundle*, in_bundle  scratch of `local_search`
     """
 
     groups: QueryGroups
@@ -55,12 +60,12 @@ class SearchState(NamedTuple):
 
 
 def start_search(problem: PlacementProblem, piece: float = MAX_GROUP_SHARE) -> SearchState:
-    """Group the queries by sources, load, pin and present worker; nothing is placed yet.
+    """Group the queries by sources, load, pin and current worker; nothing is placed yet.
 
     No group holds more than `piece` of the least room, unless it is a single query.
     """
     subscriptions, workers = problem.subscriptions, len(problem.fleet)
-    room = worker_capacities(problem)
+    room = problem.capacities()
     label = (problem.initial_workers() + 1) * 2 + (problem.pinned != NOWHERE)
     groups = group_queries(
         subscriptions,
@@ -68,30 +73,29 @@ def start_search(problem: PlacementProblem, piece: float = MAX_GROUP_SHARE) -> S
         label.astype(np.int32),
         piece * float(room[room > 0].min()),
     )
-    degrees = np.bincount(groups.sources, minlength=len(subscriptions.rates))
-    start = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
-    owner = np.repeat(np.arange(len(groups.size), dtype=np.int64), np.diff(groups.source_starts))
+    sources = len(subscriptions.rates)
+    start, readers = readers_by_source(groups.source_starts, groups.sources, sources)
     widest = int(np.diff(groups.source_starts).max(initial=1))
     most = max(1, MAX_BUNDLE_SUBSCRIPTIONS // widest)
     return SearchState(
-        groups,
-        subscriptions.rates,
-        groups.load * groups.size,
-        groups.label % 2 == 1,
-        problem.current[groups.members[groups.member_starts[:-1]]],
-        start,
-        owner[np.argsort(groups.sources, kind="stable")],
-        np.full(len(groups.size), NOWHERE, dtype=np.int32),
-        empty_hosts(degrees, workers),
-        np.zeros(workers),
-        room,
-        np.zeros(1, dtype=np.int64),
-        np.zeros(workers),
-        np.zeros(workers, dtype=np.int32),
-        np.zeros(len(subscriptions.rates), dtype=np.int64),
-        np.zeros(most * widest, dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(len(groups.size), dtype=np.bool_),
+        groups=groups,
+        rates=subscriptions.rates,
+        group_load=groups.load * groups.size,
+        fixed=groups.label % 2 == 1,
+        current_worker=problem.current[groups.members[groups.member_starts[:-1]]],
+        source_starts=start,
+        groups_of_source=readers,
+        worker_of_group=np.full(len(groups.size), NOWHERE, dtype=np.int32),
+        hosts=empty_hosts(np.diff(start), workers),
+        worker_load=np.zeros(workers),
+        capacity=room,
+        moved_queries=np.zeros(1, dtype=np.int64),
+        saved_traffic=np.zeros(workers),
+        touched_workers=np.zeros(workers, dtype=np.int32),
+        bundle_readers=np.zeros(sources, dtype=np.int64),
+        bundle_sources=np.zeros(most * widest, dtype=np.int64),
+        bundle=np.zeros(most, dtype=np.int64),
+        in_bundle=np.zeros(len(groups.size), dtype=np.bool_),
     )
 
 
@@ -137,16 +141,13 @@ def place_groups(search: SearchState, part: Workers) -> None:
 @kernel
 def place_remaining_groups(search: SearchState) -> None:
     """Put unplaced groups where most of their sources flow; without room, on the least loaded."""
-    groups, hosts = search.groups, search.hosts
+    groups = search.groups
     for item in range(len(groups.size)):
         if search.worker_of_group[item] != NOWHERE:
             continue
         search.saved_traffic[:] = 0.0
-        for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
-            source = groups.sources[at]
-            begin = hosts.first_entry[source]
-            for slot in range(begin, begin + hosts.entry_count[source]):
-                search.saved_traffic[hosts.worker[slot]] += search.rates[source]
+        sources = groups.sources[groups.source_starts[item] : groups.source_starts[item + 1]]
+        add_hosted_rates(search.hosts, sources, search.rates, search.saved_traffic)
         best, roomiest = NOWHERE, NOWHERE
         for worker in range(len(search.worker_load)):
             if search.capacity[worker] <= 0:

@@ -1,9 +1,9 @@
 """Which workers a source flows to, and for how many queries: sparse, linear in subscriptions.
 
-A source that q queries may ever read is on at most min(q, k) workers at once, so its slots are
-laid out beforehand and all slots together never exceed the number of subscriptions. Sources that
-may have many slots also have a row of bits, one a worker, to tell presence without a search; a
-row is laid out only if it is no larger than 16 bytes for each subscription it serves.
+A source that at most q queries read is on at most min(q, k) workers at once, so its entries are
+allocated in advance and all entries together never exceed the number of subscriptions. Sources
+with many entries also have a row of bits, one for each worker, to test presence without a search; a
+row is allocated only if it takes at most 16 bytes for each subscription it serves.
 """
 
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Hashes, Indices, Workers
+from evenflow.model.arrays import Floats, Hashes, Indices, Workers
 
 
 class SourceHosts(NamedTuple):
-    """Slots of each item (a source, or a query type): workers, and how many queries hold it there.
+    """The workers of each item (a source, or a query type), and how many queries hold it there.
 
-    The first `used[item]` slots from `start[item]` are in use, in no order. `row[item]` is where
-    the item's bits begin, or -1.
+    The first `entry_count[item]` entries from `first_entry[item]` are in use, in no order.
+    `bit_row[item]` is where the item's bits begin, or -1.
     """
 
     first_entry: Indices
@@ -30,17 +30,17 @@ class SourceHosts(NamedTuple):
 
 
 def empty_hosts(degrees: Indices, workers: int) -> SourceHosts:
-    """Lay out empty slots for items that at most `degrees` queries hold."""
+    """Allocate entries for items that at most `degrees` queries hold."""
     start = np.concatenate(([0], np.cumsum(np.minimum(degrees, workers)))).astype(np.int64)
-    slots = int(start[-1])
+    entries = int(start[-1])
     words = (workers + 63) // 64
     with_row = degrees * 2 >= words
     row = np.where(with_row, (np.cumsum(with_row) - 1) * words, -1).astype(np.int64)
     return SourceHosts(
         start,
         np.zeros(len(degrees), dtype=np.int64),
-        np.zeros(slots, dtype=np.int32),
-        np.zeros(slots, dtype=np.int32),
+        np.zeros(entries, dtype=np.int32),
+        np.zeros(entries, dtype=np.int32),
         row,
         np.zeros(int(with_row.sum()) * words, dtype=np.uint64),
     )
@@ -48,7 +48,7 @@ def empty_hosts(degrees: Indices, workers: int) -> SourceHosts:
 
 @kernel
 def is_hosted(hosts: SourceHosts, item: int, worker: int) -> bool:
-    """Tell whether the item is on the worker."""
+    """Return whether the item is on the worker."""
     row = hosts.bit_row[item]
     if row >= 0:
         word = hosts.bits[row + (worker >> 6)]
@@ -58,12 +58,23 @@ def is_hosted(hosts: SourceHosts, item: int, worker: int) -> bool:
 
 @kernel
 def entry_of(hosts: SourceHosts, item: int, worker: int) -> int:
-    """Return the slot of an item on a worker, or -1."""
+    """Return the entry of an item on a worker, or -1."""
     begin = hosts.first_entry[item]
-    for slot in range(begin, begin + hosts.entry_count[item]):
-        if hosts.worker[slot] == worker:
-            return slot
+    for entry in range(begin, begin + hosts.entry_count[item]):
+        if hosts.worker[entry] == worker:
+            return entry
     return -1
+
+
+@kernel
+def add_hosted_rates(
+    hosts: SourceHosts, sources: Workers | Indices, rates: Floats, hosted_rate: Floats
+) -> None:
+    """Add the rate of each source to the workers it already flows to."""
+    for source in sources:
+        begin = hosts.first_entry[source]
+        for entry in range(begin, begin + hosts.entry_count[source]):
+            hosted_rate[hosts.worker[entry]] += rates[source]
 
 
 @kernel
@@ -79,24 +90,24 @@ def add_host(hosts: SourceHosts, item: int, worker: int, count: int) -> bool:
     if is_hosted(hosts, item, worker):
         hosts.query_count[entry_of(hosts, item, worker)] += count
         return False
-    slot = hosts.first_entry[item] + hosts.entry_count[item]
+    entry = hosts.first_entry[item] + hosts.entry_count[item]
     hosts.entry_count[item] += 1
-    hosts.worker[slot] = worker
-    hosts.query_count[slot] = count
+    hosts.worker[entry] = worker
+    hosts.query_count[entry] = count
     _flip_bit(hosts, item, worker)
     return True
 
 
 @kernel
 def remove_host(hosts: SourceHosts, item: int, worker: int, count: int) -> bool:
-    """Count queries off; True if they were the last and the item leaves the worker."""
-    slot = entry_of(hosts, item, worker)
-    hosts.query_count[slot] -= count
-    if hosts.query_count[slot] > 0:
+    """Count fewer queries; True if they were the last and the item leaves the worker."""
+    entry = entry_of(hosts, item, worker)
+    hosts.query_count[entry] -= count
+    if hosts.query_count[entry] > 0:
         return False
     hosts.entry_count[item] -= 1
     last = hosts.first_entry[item] + hosts.entry_count[item]
-    hosts.worker[slot] = hosts.worker[last]
-    hosts.query_count[slot] = hosts.query_count[last]
+    hosts.worker[entry] = hosts.worker[last]
+    hosts.query_count[entry] = hosts.query_count[last]
     _flip_bit(hosts, item, worker)
     return True

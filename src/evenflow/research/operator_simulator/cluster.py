@@ -4,10 +4,10 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices, Workers
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import seed_state
 from evenflow.research.operator_simulator import event_loop
 from evenflow.research.operator_simulator.migration import resume_operators, suspend_operators
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 
 class Cluster:

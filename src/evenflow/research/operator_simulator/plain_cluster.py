@@ -4,9 +4,9 @@ from collections import deque
 from itertools import takewhile
 
 from evenflow.model.arrays import Floats, Hashes, Indices, Workers
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.kernel_rng import random_unit
 from evenflow.research.operator_simulator.cluster import build_wiring
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 PlannedMoves = list[tuple[float, float, dict[int, int]]]  # (begin, end, operator -> worker)
 

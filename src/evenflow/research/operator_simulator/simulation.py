@@ -11,6 +11,7 @@ Choices that the paper leaves open
 - Outputs count if they leave after the warm-up.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -18,12 +19,12 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
-from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.ideal_rates import ideal_loads
-from evenflow.planning.operators.problem import NOWHERE, OperatorConfig, OperatorSnapshot
+from evenflow.planning.operators import NOWHERE, OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import ALGORITHMS, plan_operators
 from evenflow.planning.operators.relabel_workers import relabel_workers
 from evenflow.research.operator_simulator.cluster import Cluster
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.network import OperatorNetwork
 from evenflow.research.operator_simulator.simulation_report import (
     PlacementDecision,
     SimulationReport,
@@ -97,7 +98,7 @@ class SimulationConfig:
             )
 
 
-def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def _require_one_of(name: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
         raise InputError(f"{name} must be one of {', '.join(known)}; got {value}")
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.model.arrays import Floats, Workers
-from evenflow.model.operator_network import OperatorNetwork
 from evenflow.planning.operators.load_statistics import (
     mean_correlation,
     series_variance,
@@ -13,6 +12,7 @@ from evenflow.planning.operators.load_statistics import (
     worker_series,
 )
 from evenflow.research.operator_simulator.cluster import Cluster
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,8 +18,8 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Floats, Indices
-from evenflow.model.operator_network import OperatorNetwork
-from evenflow.planning.operators.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
+from evenflow.research.operator_simulator.network import OperatorNetwork
 
 WORKLOADS = ("periodic", "onoff")
 

@@ -160,7 +160,7 @@ class Balancer:
         return self.explain(complete, _join(source, batch))
 
     def _finished_repair(self) -> Plan | BaseException | None:
-        """Return what the planner thread has finished; start it again if the traffic calls for it."""
+        """Return the finished plan of the planner thread; start it again if it is due."""
         last = self.snapshots[-1]
         if self._repair is None and is_repair_due(self._repair_basis, last, self.config):
             self._repair_basis = last
@@ -208,6 +208,6 @@ def _with_arrivals(decision: Decision, arrived: Mapping[str, int]) -> Decision:
 def _warm_up(config: Balancing) -> None:
     """Compile the planners during the first batches, so that no commit waits for it."""
     if config.keys in keys.ALGORITHMS:
-        keys.warm_up(keys.ALGORITHMS[config.keys])
+        keys.warm_up(config.keys)
     if config.operators in operators.ALGORITHMS:
         operators.warm_up(config.operators)

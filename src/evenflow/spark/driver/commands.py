@@ -154,7 +154,7 @@ class CommandLog:
         self.lock = threading.RLock()
         self.refused: deque[str] = deque(maxlen=_MAX_REFUSED)
         self._checkpoint = checkpoint
-        self._place_arrivals = place_arrivals
+        self.place_arrivals = place_arrivals
         self._next_number = 0
         self._pending: PendingState | None = None
         self._previewed: tuple[PendingState, Command, PendingState] | None = None
@@ -224,7 +224,7 @@ class CommandLog:
         """Return registry and plan after the next commit."""
         with self.lock:
             state = self._pending_or_current()
-        plan = place_waiting_queries(state.plan, state.registry, self._place_arrivals)
+        plan = place_waiting_queries(state.plan, state.registry, self.place_arrivals)
         return state.registry, plan
 
     def preview(self, command: Command) -> Registry:

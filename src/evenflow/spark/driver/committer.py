@@ -44,10 +44,7 @@ class Committer:
     def __init__(self, store: FileStore, workers: int, balancer: Balancer) -> None:
         self.balancer = balancer
         self.checkpoint = Checkpoint(store, workers)
-        self.commands = CommandLog(
-            self.checkpoint,
-            lambda plan, waiting, placed: self.balancer.place_arrivals(plan, waiting, placed),
-        )
+        self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
         self._last_commit_at = time.time()
 

@@ -147,7 +147,8 @@ def _table_from_list(rows: list[Any], schema: pa.Schema) -> pa.Table:
         missing = [name for name in schema.names if name not in row]
         if missing:
             raise InputError(
-                f"the subscription {dict(row)} lacks {join_names(missing)}; give {join_names(schema.names)}"
+                f"the subscription {dict(row)} lacks {join_names(missing)}; "
+                f"give {join_names(schema.names)}"
             )
     try:
         return pa.Table.from_pylist(rows, schema=schema)

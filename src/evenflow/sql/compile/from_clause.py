@@ -2,45 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from evenflow.errors import InputError
-from evenflow.sql import types
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.compile.joins import split_conjuncts, time_bounds
-from evenflow.sql.query_plan import NodeInput, TableReference
-from evenflow.sql.translate.translator import (
-    SUBSCRIPTIONS_ALIAS,
-    ParameterTypes,
-    Translator,
-    quote_sql,
-)
-from evenflow.sql.translate.typed_expr import Ast, EventTime, Field, Relation
-
-if TYPE_CHECKING:
-    from evenflow.sql.compile.select import Compiler
-
-CteScope = Mapping[
-    str, tuple[Ast, "CteScope"]
-]  # WITH queries, each with the names known where it stands
+from evenflow.sql.compile.context import CompileContext, CteScope
+from evenflow.sql.compile.parse import split_conjuncts
+from evenflow.sql.compile.time_bounds import TimeBounds
+from evenflow.sql.query_plan import SUBSCRIPTIONS_ALIAS, NodeInput, TableReference
+from evenflow.sql.relation import ColumnRef, EventTime, Field, Relation
+from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.translator import ParameterTypes, Translator
+from evenflow.sql.translate.typed_expr import Ast
+from evenflow.sql.types import canonical_type
 
 
 @dataclass
 class FromClause:
-    """The FROM clause: inputs, reference tables, and all conditions of inner joins and WHERE."""
+    """Inputs and reference tables, with the conditions of inner joins and WHERE."""
 
-    inputs: list[NodeInput]
-    references: list[TableReference]
-    relations: dict[str, Relation]
-    conjuncts: list[Ast]
+    inputs: list[NodeInput] = field(default_factory=list)
+    references: list[TableReference] = field(default_factory=list)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    conjuncts: list[Ast] = field(default_factory=list)
     parameters: ParameterTypes | None = None
-    resolved_columns: set[tuple[str, str]] = field(default_factory=set)
+    resolved_columns: set[ColumnRef] = field(default_factory=set)
 
     @property
     def joins_subscriptions(self) -> bool:
-        """Whether rows meet the subscriptions of a template here."""
+        """Whether rows are joined with the subscriptions of a template here."""
         return any(r.table == SUBSCRIPTIONS_ALIAS for r in self.references)
 
     @property
@@ -52,145 +43,127 @@ class FromClause:
 
     @classmethod
     def resolve(
-        cls,
-        compiler: "Compiler",
-        select: Ast,
-        ctes: "CteScope",
-        strict: bool,
+        cls, context: CompileContext, select: Ast, ctes: CteScope, *, drop_late: bool
     ) -> "FromClause":
         """Resolve every item of FROM."""
-        items = [select.args["from_"].this]
         joins = select.args.get("joins") or []
         for join in joins:
             _check_join(join)
-            items.append(join.this)
-        streams = [_is_streaming(compiler, item, ctes) for item in items]
-        joined = sum(streams) > 1
-        grouped = select.args.get("group") is not None
-        inner = (strict and not grouped) or joined
-        made = cls([], [], {}, [], compiler.parameters)
-        for at, (item, flows) in enumerate(zip(items, streams, strict=True)):
-            compiler.count_inputs(1)
-            made._add_item(compiler, item, ctes, inner, flows)
-            if at:
-                made._add_join_condition(joins[at - 1], flows)
-        if not any(streams):
+        items = [select.args["from_"].this, *(join.this for join in joins)]
+        streaming = [_is_streaming(context.catalog, item, ctes) for item in items]
+        is_grouped = select.args.get("group") is not None
+        drop_late = (drop_late and not is_grouped) or sum(streaming) > 1
+        clause = cls(parameters=context.parameters)
+        for item, join, is_stream in zip(items, [None, *joins], streaming, strict=True):
+            context.count_inputs(1)
+            clause._add_item(context, item, ctes, drop_late, is_stream)
+            if join is not None:
+                clause._add_join_condition(join, is_stream)
+        if not any(streaming):
             raise InputError("the query reads reference tables only; put a stream into FROM")
         where = select.args.get("where")
-        made.conjuncts += split_conjuncts(where.this) if where is not None else []
-        if compiler.parameters is not None and _is_outermost(select):
-            made.references.insert(0, TableReference(SUBSCRIPTIONS_ALIAS, SUBSCRIPTIONS_ALIAS))
-        elif compiler.parameters is not None:
-            made.parameters = None
-        return made
+        clause.conjuncts += split_conjuncts(where.this) if where is not None else []
+        if context.parameters is not None and _is_outermost(select):
+            clause.references.insert(0, TableReference(SUBSCRIPTIONS_ALIAS, SUBSCRIPTIONS_ALIAS))
+        else:
+            clause.parameters = None
+        return clause
+
+    def time_bounds(self) -> TimeBounds:
+        """Return the bounds between the times of a join's inputs."""
+        relations = {i.alias: self.relations[i.alias] for i in self.inputs}
+        return TimeBounds.from_conditions(relations, self.conjuncts, self.translator)
 
     def output_lags_us(self) -> dict[str, int]:
-        """Say how far each clock of the inputs lags behind the watermark in the output."""
-        if len(self.inputs) == 1:
-            alias = self.inputs[0].alias
-            return {
-                EventTime(b).qualified(alias).clock: lag
-                for b, lag in self.relations[alias].lags_us.items()
-            }
-        return time_bounds(self).output_lags_us()
+        """Return how far each clock of the inputs can lag behind the watermark in the output."""
+        if len(self.inputs) > 1:
+            return self.time_bounds().output_lags_us()
+        alias = self.inputs[0].alias
+        lags_us = self.relations[alias].lags_us
+        return {EventTime(clock).qualified(alias).clock: lag for clock, lag in lags_us.items()}
 
     def _add_item(
-        self,
-        compiler: "Compiler",
-        item: Ast,
-        ctes: "CteScope",
-        strict: bool,
-        flows: bool,
+        self, context: CompileContext, item: Ast, ctes: CteScope, drop_late: bool, is_stream: bool
     ) -> None:
         alias = item.alias_or_name or f"_subquery{len(self.relations)}"
         if alias.lower() in {known.lower() for known in self.relations}:
             raise InputError(f"{alias!r} is twice in FROM; give one another name with AS")
-        body = _subquery(item, ctes)
-        if body is not None:
-            node = compiler.compile(*body, strict)
+        catalog, subquery = context.catalog, _subquery(item, ctes)
+        if subquery is not None:
+            node = context.compile(*subquery, drop_late=drop_late)
             self.inputs.append(NodeInput(alias, node))
             self.relations[alias] = node.relation
-            return
-        name = item.name
-        if not flows:
-            table = _match_name(compiler.catalog.tables, name)
-            fields = (
-                Field(f.name, types.canonical_type(f.type)) for f in compiler.catalog.tables[table]
-            )
+        elif is_stream:
+            stream = _match_name(catalog.streams, item.name)
+            self.inputs.append(NodeInput(alias, stream, drop_late))
+            self.relations[alias] = _stream_relation(catalog, stream)
+        else:
+            table = _match_name(catalog.tables, item.name)
+            fields = (Field(f.name, canonical_type(f.type)) for f in catalog.tables[table])
             self.references.append(TableReference(alias, table))
-            self.relations[alias] = Relation(tuple(fields), is_table=True)
-            return
-        stream = _match_name(compiler.catalog.streams, name)
-        self.inputs.append(NodeInput(alias, stream, strict))
-        self.relations[alias] = stream_relation(compiler.catalog, stream)
+            self.relations[alias] = Relation(tuple(fields))
 
-    def _add_join_condition(self, join: Ast, flows: bool) -> None:
+    def _add_join_condition(self, join: Ast, is_stream: bool) -> None:
         condition = join.args.get("on")
         if join.args.get("side") == "LEFT":
-            alias = join.this.alias_or_name
-            if flows or condition is None:
+            if is_stream or condition is None:
                 raise InputError(
-                    f"LEFT JOIN {alias}: only a reference table can be LEFT JOINed; "
-                    "between streams write JOIN"
+                    f"LEFT JOIN {join.this.alias_or_name}: only a reference table can be LEFT "
+                    "JOINed, with ON; between streams write JOIN"
                 )
             on = self.translator.boolean(condition)
             self.references[-1] = replace(self.references[-1], on=on.sql)
-            return
-        if condition is not None:
+        elif condition is not None:
             self.conjuncts += split_conjuncts(condition)
 
 
 def _is_outermost(select: Ast) -> bool:
-    """Tell the SELECTs that give a template's result from those inside them."""
-    at = select.parent
-    while isinstance(at, exp.Union):
-        at = at.parent
-    return at is None
+    """Return whether a SELECT computes the result of the query, alone or in a UNION."""
+    parent = select.parent
+    while isinstance(parent, exp.Union):
+        parent = parent.parent
+    return parent is None
 
 
-def stream_relation(catalog: Catalog, name: str) -> Relation:
-    """Describe a stream as a relation with one clock, which is the watermark's own."""
+def _stream_relation(catalog: Catalog, name: str) -> Relation:
+    """Return a stream as a relation with one clock, its event time."""
     stream = catalog.streams[name]
-    fields = tuple(
-        Field(
-            f.name, types.canonical_type(f.type), EventTime("t") if f.name == stream.time else None
-        )
+    fields = (
+        Field(f.name, canonical_type(f.type), EventTime("t") if f.name == stream.time else None)
         for f in stream.schema
     )
-    return Relation(fields, {"t": 0})
+    return Relation(tuple(fields), {"t": 0})
 
 
-def _match_name(names: Mapping[str, object], wanted: str) -> str:
-    return next(name for name in names if name.lower() == wanted.lower())
+def _match_name(names: Mapping[str, object], name: str) -> str:
+    return next(known for known in names if known.lower() == name.lower())
 
 
-def _subquery(item: Ast, ctes: "CteScope") -> "tuple[Ast, CteScope] | None":
-    """Return the query behind an item of FROM, with the names it may use."""
+def _subquery(item: Ast, ctes: CteScope) -> tuple[Ast, CteScope] | None:
+    """Return the query behind an item of FROM, and the names it can use."""
     if isinstance(item, exp.Subquery):
         return item.this, ctes
-    if isinstance(item, exp.Table) and not item.db and item.name.lower() in ctes:
-        return ctes[item.name.lower()]
+    if isinstance(item, exp.Table) and not item.db:
+        return ctes.get(item.name.lower())
     return None
 
 
-def _is_streaming(compiler: "Compiler", item: Ast, ctes: "CteScope") -> bool:
-    """Tell whether an item of FROM flows; subqueries do, reference tables do not."""
+def _is_streaming(catalog: Catalog, item: Ast, ctes: CteScope) -> bool:
+    """Return whether an item of FROM is a stream or a subquery, not a reference table."""
     extra = [k for k, v in item.args.items() if v and k not in ("this", "alias", "db", "catalog")]
     alias = item.args.get("alias")
     if extra or (alias is not None and alias.args.get("columns")):
-        raise InputError(f"{quote_sql(item)}: in FROM write a name or (SELECT ...), then AS alias")
+        raise refusal(item, "cannot be used in FROM; write a name or (SELECT ...), then AS alias")
     if _subquery(item, ctes) is not None:
         return True
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier) or item.db:
-        raise InputError(
-            f"{quote_sql(item)} cannot stand in FROM; name a stream, a table or a subquery"
-        )
+        raise refusal(item, "cannot be used in FROM; name a stream, a table or a subquery")
     name = item.name.lower()
-    if name in {s.lower() for s in compiler.catalog.streams}:
+    if name in {s.lower() for s in catalog.streams}:
         return True
-    if name in {t.lower() for t in compiler.catalog.tables}:
+    if name in {t.lower() for t in catalog.tables}:
         return False
-    known = sorted([*compiler.catalog.streams, *compiler.catalog.tables])
+    known = sorted([*catalog.streams, *catalog.tables])
     raise InputError(f"there is no stream or table {item.name!r}; there are {', '.join(known)}")
 
 

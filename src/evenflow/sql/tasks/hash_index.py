@@ -1,9 +1,9 @@
-"""Find the kept rows that can match new ones: a sorted index of 64-bit hashes and times.
+"""Find the buffered rows that can match new ones: a sorted index of 64-bit hashes and times.
 
-For a run of rows ordered by time, the index is the rows' positions ordered by (hash, time). New
-rows ask for (hash, time from, time to); askers of one hash with overlapping spans are answered
-together, so each kept row is fetched at most once. Hashes are spread evenly, so a directory of
-their first bits leads to within a few places of where a hash must stand.
+The index of a run has the positions of its rows, ordered by (hash, time). Each new row is a request
+(hash, earliest time, latest time). Overlapping requests for one hash are merged, so each buffered
+row is fetched at most once. Hashes are uniform, so a directory of their first bits leads to within
+a few entries of a hash.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ import pyarrow as pa
 from evenflow.jit import kernel
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Hashes, Indices
-from evenflow.sql.ordering import directory_bits, sort_hashes
 from evenflow.sql.tasks.segments import SortedRun
+
+_INSERTION_SORT_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
 class RunIndex:
-    """The index of one run: hashes in order, the rows' times and positions, and the directory.
+    """The index of one run: sorted hashes, the times and positions of their rows, the directory.
 
-    Hashes that begin with the bits b stand from `directory[b]` to `directory[b + 1]`.
+    Hashes that start with the bits b are at `directory[b]` to `directory[b + 1]`.
     """
 
     hashes: Hashes
@@ -34,24 +35,24 @@ class RunIndex:
 
     @classmethod
     def build(cls, run: SortedRun, hashes: Hashes, positions: Indices | None = None) -> "RunIndex":
-        """Make the index of a run's rows, in order of time, or of those at some positions."""
+        """Build the index of all rows of a run, or of those at some positions, ordered by time."""
         bits = directory_bits(len(hashes))
-        # Equal hashes stay as they stand, so (hash, time) is in order.
-        ordered, places, directory = sort_hashes(hashes, bits)
-        positions = places if positions is None else positions[places]
+        # The sort is stable, so the result is ordered by (hash, time).
+        ordered, order, directory = sort_hashes(hashes, bits)
+        positions = order if positions is None else positions[order]
         return cls(ordered, run.times[positions], positions, directory, np.uint64(64 - bits))
 
     def find(self, keys: Hashes, low: Indices, high: Indices) -> Indices:
-        """List the places that askers in order of their hashes want."""
-        return find_places(self.hashes, self.times, self.directory, self.shift, keys, low, high)
+        """Return the entries that match requests, which are sorted by hash."""
+        return find_entries(self.hashes, self.times, self.directory, self.shift, keys, low, high)
 
     def count(self, keys: Hashes, start: int) -> Indices:
-        """Count the rows of each key, leaving out those before `start`."""
+        """Count the rows of each key at the position `start` or after it."""
         return count_rows(self.hashes, self.positions, self.directory, self.shift, keys, start)
 
 
 class HashIndex:
-    """An index over the runs of a store by some of its columns; each run carries its part."""
+    """An index of a store by some of its columns; each run holds its part in `indexes`."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
@@ -59,49 +60,101 @@ class HashIndex:
     def fetch(
         self, runs: list[SortedRun], hashes: Hashes, low: Indices, high: Indices
     ) -> list[pa.Table]:
-        """Fetch the rows of the runs that the askers want."""
-        asked = merge_spans(hashes, low, high)
-        found = []
+        """Return the rows of the runs with one of the hashes and a time in its [low, high]."""
+        requests = merge_spans(hashes, low, high)
+        tables = []
         for run in runs:
-            entry = self.run_index(run)
-            hit = entry.find(*asked)
-            if len(hit):
-                found.append(run.rows.take(pa.array(entry.positions[hit])))
-        return found
+            index = self.run_index(run)
+            entries = index.find(*requests)
+            if len(entries):
+                tables.append(run.rows.take(pa.array(index.positions[entries])))
+        return tables
 
     def merge_run_indexes(self, parts: list[SortedRun], merged: SortedRun) -> None:
-        """Make the index of a run that is others one after the other out of theirs."""
+        """Build the index of concatenated runs from their indexes, if all have one."""
         if any(self.columns not in run.indexes for run in parts):
             return
         hashes, positions, offset = [], [], 0
         for run in parts:
-            entry: RunIndex = run.indexes[self.columns]
-            ordered, places = entry.hashes, entry.positions
+            index: RunIndex = run.indexes[self.columns]
+            run_hashes, run_positions = index.hashes, index.positions
             if run.first_live:
-                live = places >= run.first_live
-                ordered, places = ordered[live], places[live]
-            hashes.append(ordered)
-            positions.append(places + (offset - run.first_live))
+                live = run_positions >= run.first_live
+                run_hashes, run_positions = run_hashes[live], run_positions[live]
+            hashes.append(run_hashes)
+            positions.append(run_positions + (offset - run.first_live))
             offset += len(run)
-        together, places = np.concatenate(hashes), np.concatenate(positions)
-        merged.indexes[self.columns] = RunIndex.build(merged, together, places)
+        merged.indexes[self.columns] = RunIndex.build(
+            merged, np.concatenate(hashes), np.concatenate(positions)
+        )
 
     def run_index(self, run: SortedRun) -> RunIndex:
-        """Return the part of one run, made when it is first asked for."""
+        """Return the index of one run, built on first use."""
         if self.columns not in run.indexes:
             hashes = hash_keys(*(run.rows.column(name) for name in self.columns))
             run.indexes[self.columns] = RunIndex.build(run, hashes)
-        entry: RunIndex = run.indexes[self.columns]
-        return entry
+        index: RunIndex = run.indexes[self.columns]
+        return index
 
 
 def merge_spans(hashes: Hashes, low: Indices, high: Indices) -> tuple[Hashes, Indices, Indices]:
-    """Join overlapping spans of equal hashes."""
+    """Merge overlapping spans of equal hashes."""
     if len(low) and (low[1:] < low[:-1]).any():
         order = np.argsort(low, kind="stable")
         hashes, low, high = hashes[order], low[order], high[order]
-    ordered, places, _ = sort_hashes(hashes, directory_bits(len(hashes)))
-    return _merge_sorted_spans(ordered, low[places], high[places])
+    ordered, positions, _ = sort_hashes(hashes, directory_bits(len(hashes)))
+    return _merge_sorted_spans(ordered, low[positions], high[positions])
+
+
+@kernel
+def sort_hashes(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
+    """Return the sorted hashes, the position each had, and the directory; the sort is stable.
+
+    Hashes that start with the bits b are at `directory[b]` to `directory[b + 1]`. Such a bucket is
+    small, as hashes are uniform, unless a key has many rows: then it is sorted by merging.
+    """
+    shift, number = np.uint64(64 - bits), 1 << bits
+    directory = np.zeros(number + 1, dtype=np.int64)
+    for row in range(len(hashes)):
+        directory[(hashes[row] >> shift) + np.uint64(1)] += 1
+    for bucket in range(number):
+        directory[bucket + 1] += directory[bucket]
+    ordered = np.empty_like(hashes)
+    places = np.empty(len(hashes), dtype=np.int64)
+    free = directory[:-1].copy()
+    for row in range(len(hashes)):
+        bucket = hashes[row] >> shift
+        ordered[free[bucket]], places[free[bucket]] = hashes[row], row
+        free[bucket] += 1
+    for bucket in range(number):
+        first, last = directory[bucket], directory[bucket + 1]
+        if last - first > _INSERTION_SORT_MAX:
+            if (ordered[first + 1 : last] >= ordered[first : last - 1]).all():
+                continue  # usually it is one key
+            order = np.argsort(ordered[first:last], kind="mergesort")
+            ordered[first:last] = ordered[first:last][order]
+            places[first:last] = places[first:last][order]
+            continue
+        for row in range(first + 1, last):
+            value, place, to = ordered[row], places[row], row
+            while to > first and ordered[to - 1] > value:
+                ordered[to], places[to] = ordered[to - 1], places[to - 1]
+                to -= 1
+            ordered[to], places[to] = value, place
+    return ordered, places, directory
+
+
+def sort_hashes_plain(hashes: Hashes, bits: int) -> tuple[Hashes, Indices, Indices]:
+    """Return the same by NumPy's sort; tests compare the kernel with it."""
+    places = np.argsort(hashes, kind="stable")
+    firsts = (hashes >> np.uint64(64 - bits)).astype(np.int64)
+    counts = np.bincount(firsts, minlength=1 << bits)
+    return hashes[places], places, np.concatenate([[0], np.cumsum(counts)])
+
+
+def directory_bits(number: int) -> int:
+    """Return the number of bits for a small directory with a few hashes per bucket."""
+    return min(max(number.bit_length() - 3, 1), 18)
 
 
 @kernel
@@ -122,7 +175,7 @@ def _merge_sorted_spans(
 
 @kernel
 def _first_at_least(values: Any, first: int, last: int, wanted: Any) -> int:
-    """Return the first place of an ordered span whose value is not below the wanted."""
+    """Return the first index in [first, last) whose value is at least the wanted one."""
     while first < last:
         middle = (first + last) // 2
         if values[middle] < wanted:
@@ -134,7 +187,7 @@ def _first_at_least(values: Any, first: int, last: int, wanted: Any) -> int:
 
 @kernel
 def _end_of_equal_hashes(hashes: Hashes, at: int, last: int) -> int:
-    """Return where the equal hashes that begin at a place end, if they do before the last."""
+    """Return the end of the hashes equal to the one at an index, at most `last`."""
     end, stride = at, 1
     while end < last and hashes[end] == hashes[at]:  # gallop: a hot key has many rows
         end, stride = end + stride, stride * 2
@@ -149,6 +202,18 @@ def _end_of_equal_hashes(hashes: Hashes, at: int, last: int) -> int:
 
 
 @kernel
+def _equal_hashes(
+    hashes: Hashes, directory: Indices, shift: np.uint64, key: np.uint64
+) -> tuple[int, int]:
+    """Return the first and the end of the entries of a key."""
+    last = directory[(key >> shift) + np.uint64(1)]
+    first = _first_at_least(hashes, directory[key >> shift], last, key)
+    if first == last or hashes[first] != key:
+        return first, first
+    return first, _end_of_equal_hashes(hashes, first, last)
+
+
+@kernel
 def count_rows(
     hashes: Hashes,
     positions: Indices,
@@ -157,22 +222,18 @@ def count_rows(
     keys: Hashes,
     start: int,
 ) -> Indices:
-    """Count the positions from `start` on of each key; those of one key ascend."""
-    found = np.zeros(len(keys), dtype=np.int64)
+    """Count the positions of each key from `start` on; positions of one key ascend."""
+    counts = np.zeros(len(keys), dtype=np.int64)
     for row in range(len(keys)):
-        key = keys[row]
-        last = directory[(key >> shift) + np.uint64(1)]
-        at = _first_at_least(hashes, directory[key >> shift], last, key)
-        if at < last and hashes[at] == key:
-            end = _end_of_equal_hashes(hashes, at, last)
-            found[row] = end - (
-                at if positions[at] >= start else _first_at_least(positions, at, end, start)
-            )
-    return found
+        first, end = _equal_hashes(hashes, directory, shift, keys[row])
+        if first < end and positions[first] < start:
+            first = _first_at_least(positions, first, end, start)
+        counts[row] = end - first
+    return counts
 
 
 @kernel
-def find_places(
+def find_entries(
     hashes: Hashes,
     times: Indices,
     directory: Indices,
@@ -181,33 +242,30 @@ def find_places(
     lows: Indices,
     highs: Indices,
 ) -> Indices:
-    """List the places in the index that the spans cover."""
+    """Return the entries of the index that the spans cover."""
     begins = np.empty(len(keys), dtype=np.int64)
     ends = np.empty(len(keys), dtype=np.int64)
     total = 0
     for row in range(len(keys)):
-        key = keys[row]
-        last = directory[(key >> shift) + np.uint64(1)]
-        at = _first_at_least(hashes, directory[key >> shift], last, key)
-        end = _end_of_equal_hashes(hashes, at, last) if at < last and hashes[at] == key else at
-        begins[row] = _first_at_least(times, at, end, lows[row])
+        first, end = _equal_hashes(hashes, directory, shift, keys[row])
+        begins[row] = _first_at_least(times, first, end, lows[row])
         ends[row] = _first_at_least(times, begins[row], end, highs[row] + 1)
         total += ends[row] - begins[row]
-    found = np.empty(total, dtype=np.int64)
+    entries = np.empty(total, dtype=np.int64)
     at = 0
     for row in range(len(keys)):
-        for place in range(begins[row], ends[row]):
-            found[at] = place
+        for entry in range(begins[row], ends[row]):
+            entries[at] = entry
             at += 1
-    return found
+    return entries
 
 
-def find_places_plain(
-    hashes: Hashes, times: Indices, wanted: list[tuple[int, int, int]]
+def find_entries_plain(
+    hashes: Hashes, times: Indices, requests: list[tuple[int, int, int]]
 ) -> list[int]:
-    """List the same places in plain Python: the kernels' oracle."""
+    """Return the same entries in plain Python; tests compare the kernel with it."""
     return [
-        place
-        for place, (key, time) in enumerate(zip(hashes.tolist(), times.tolist(), strict=True))
-        if any(key == k and low <= time <= high for k, low, high in wanted)
+        entry
+        for entry, (key, time) in enumerate(zip(hashes.tolist(), times.tolist(), strict=True))
+        if any(key == k and low <= time <= high for k, low, high in requests)
     ]

@@ -1,8 +1,8 @@
-"""The state of a join on one worker: kept rows of each input, and the delta of a batch.
+"""The state of a join on one worker: buffered rows of each input, and the delta of a batch.
 
-For inputs 1..n the new results are the sum over i of: new rows of i, with all rows (kept and new)
-of the inputs after i, and only kept rows of the inputs before i. Every result has exactly one first
-input that is new, so each is found once.
+For inputs 1..n the new results are the union over i of: new rows of i, with all rows (buffered and
+new) of the inputs after i, and only buffered rows of the inputs before i. In every result exactly
+one input is the first that is new, so each is computed once.
 """
 
 from collections.abc import Mapping
@@ -11,18 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.model import hash_keys
-from evenflow.sql.compile.joins import ROW_ALIAS
 from evenflow.sql.engine import ROWS_TABLE, Engine
-from evenflow.sql.query_plan import JoinBuffer, JoinProbe, NodeInput, SelectNode
+from evenflow.sql.query_plan import ROW_ALIAS, JoinBuffer, JoinProbe, NodeInput, SelectNode
 from evenflow.sql.tasks.hash_index import HashIndex
 from evenflow.sql.tasks.segments import SegmentStore, SortedRun, row_times_us
-from evenflow.sql.types import quote_identifier
-
-BufferIdentity = tuple[object, tuple[tuple[str, str], ...], tuple[str, ...]]
+from evenflow.sql.types import quote_identifier, select_list_sql
 
 
 class JoinSide:
-    """Kept rows of one input, or of several that keep the same: a self-join keeps its rows once."""
+    """The buffered rows of one input, or of several with equal buffers, as in a self-join."""
 
     def __init__(self, buffer: JoinBuffer, key: tuple[str, ...] | None) -> None:
         self.buffer = buffer
@@ -33,17 +30,14 @@ class JoinSide:
 
     def index(self, columns: tuple[str, ...]) -> HashIndex:
         """Return the index by these columns."""
-        if columns not in self._indexes:
-            self._indexes[columns] = HashIndex(columns)
-        return self._indexes[columns]
+        return self._indexes.setdefault(columns, HashIndex(columns))
 
     def end_batch(self, watermark_us: int) -> None:
-        """End a batch: forget what can no longer match, merge runs."""
+        """Drop rows that can no longer match, and merge runs."""
         self.new_run = None
         self.store.drop_before(watermark_us - self.retention_us)
-        joined = self.store.compact()
-        for index in self._indexes.values():
-            for parts, merged in joined:
+        for parts, merged in self.store.compact():
+            for index in self._indexes.values():
                 index.merge_run_indexes(parts, merged)
 
 
@@ -56,53 +50,52 @@ class JoinState:
         self.node = node
         self.engine = engine
         self.sides: dict[str, JoinSide] = {}
-        shared: dict[BufferIdentity, JoinSide] = {}
+        shared: dict[object, JoinSide] = {}
         for item in node.inputs:
-            identity = _buffer_identity(item)
+            buffer = _require_buffer(item)
+            feed = item.feed if isinstance(item.feed, str) else item.feed.id
+            identity = feed, buffer.select, buffer.where
             if identity not in shared:
-                shared[identity] = JoinSide(
-                    _require_buffer(item), keys[item.alias] if keys else None
-                )
-            side = shared[identity]
-            side.retention_us = max(side.retention_us, _require_buffer(item).retention_us)
-            self.sides[item.alias] = side
+                shared[identity] = JoinSide(buffer, keys[item.alias] if keys else None)
+            side = self.sides[item.alias] = shared[identity]
+            side.retention_us = max(side.retention_us, buffer.retention_us)
 
     def distinct_sides(self) -> list[JoinSide]:
         """List the sides, each once."""
         return list({id(side): side for side in self.sides.values()}.values())
 
     def add_rows(self, alias: str, rows: pa.Table | None) -> None:
-        """Take an input's new rows: those that pass its own conditions, with what is kept."""
+        """Buffer the new rows of an input that fulfil its conditions."""
         side = self.sides[alias]
         if side.new_run is not None or rows is None or not len(rows):
             return
-        select = ", ".join(f"{sql} AS {quote_identifier(c)}" for c, sql in side.buffer.select)
+        source = f"{quote_identifier(ROWS_TABLE)} AS {quote_identifier(ROW_ALIAS)}"
         where = f" WHERE {' AND '.join(side.buffer.where)}" if side.buffer.where else ""
-        sql = f"SELECT {select} FROM {quote_identifier(ROWS_TABLE)} AS {quote_identifier(ROW_ALIAS)}{where}"  # noqa: S608
+        sql = f"SELECT {select_list_sql(side.buffer.select)} FROM {source}{where}"  # noqa: S608
         side.new_run = side.store.append(self.engine.run_prepared(sql, rows))
 
     def delta_terms(self) -> list[dict[str, pa.Table]]:
-        """Give, for each input with new rows, the rows of every input that can match them."""
+        """Return, for each input with new rows, the rows of every input that can match them."""
         order = [item.alias for item in self.node.inputs]
-        found = []
-        for at, alias in enumerate(order):
-            new = self.sides[alias].new_run
-            if new is None:
+        terms = []
+        for index, alias in enumerate(order):
+            new_run = self.sides[alias].new_run
+            if new_run is None:
                 continue
-            rows = {alias: new.rows}
-            for probe in self.node.probes[at]:
-                fresh = order.index(probe.target) > at
-                partners = self._partners(probe, rows[probe.source], fresh)
-                if partners is None:
+            rows = {alias: new_run.rows}
+            for probe in self.node.probes[index]:
+                with_new = order.index(probe.target) > index
+                matches = self._matches(probe, rows[probe.source], with_new)
+                if matches is None:
                     break
-                rows[probe.target] = partners
+                rows[probe.target] = matches
             else:
-                found.append({alias: rows[alias] for alias in order})
-        return found
+                terms.append({alias: rows[alias] for alias in order})
+        return terms
 
-    def _partners(self, probe: JoinProbe, rows: pa.Table, fresh: bool) -> pa.Table | None:
+    def _matches(self, probe: JoinProbe, rows: pa.Table, with_new: bool) -> pa.Table | None:
         side = self.sides[probe.target]
-        runs = [run for run in side.store.runs if fresh or run is not side.new_run]
+        runs = [run for run in side.store.runs if with_new or run is not side.new_run]
         hashes = hash_keys(*(rows.column(c) for c in probe.source_columns))
         times = row_times_us(rows)
         low, high = times + np.int64(probe.low_us), times + np.int64(probe.high_us)
@@ -110,15 +103,9 @@ class JoinState:
         return pa.concat_tables(parts) if parts else None
 
     def end_batch(self, watermark_us: int) -> None:
-        """End a batch."""
+        """Drop rows that can no longer match, and merge runs."""
         for side in self.distinct_sides():
             side.end_batch(watermark_us)
-
-
-def _buffer_identity(item: NodeInput) -> BufferIdentity:
-    buffer = _require_buffer(item)
-    feed = item.feed if isinstance(item.feed, str) else item.feed.id
-    return feed, buffer.select, buffer.where
 
 
 def _require_buffer(item: NodeInput) -> JoinBuffer:

@@ -1,40 +1,41 @@
-"""The state of a windowed aggregate: partial rows per pane, answered once per window."""
+"""The state of a windowed aggregate: partial rows per pane, merged into one result per window."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model.arrays import Indices
+from evenflow.model.time import NO_WATERMARK_US
 from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import AggregateNode, WindowSpec
-from evenflow.sql.tasks.segments import BEFORE_ALL_TIME_US, SegmentStore, row_times_us
-from evenflow.sql.types import physical_schema, quote_identifier
+from evenflow.sql.tasks.segments import SegmentStore, row_times_us
+from evenflow.sql.types import physical_schema, quote_identifier, select_list_sql
 
 
 class PaneState:
-    """Partial rows of one Group on one worker; `emitted_until_us` is the clock up to which it spoke."""
+    """Partial rows of one aggregate; the windows up to `emitted_until_us` have been emitted."""
 
     def __init__(self, node: AggregateNode, engine: Engine, key: tuple[str, ...] | None) -> None:
         self.node = node
         self.engine = engine
         self.store = SegmentStore(key, self._merge_partials)
-        self.emitted_until_us = BEFORE_ALL_TIME_US
+        self.emitted_until_us = NO_WATERMARK_US
         self._empty = physical_schema(node.relation.schema).empty_table()
 
     def add_partials(self, partial: pa.Table, clock_us: int, *, may_be_late: bool) -> int:
-        """Add partial rows; return how many rows behind them came too late for any window."""
-        late = 0
+        """Add partial rows; return how many rows came too late for every window."""
+        late, size_us = 0, self.node.windows.size_us
         if may_be_late and len(partial):
             panes = partial.column("_t").to_numpy()
-            dead = last_window_end(self.node.windows, panes) <= clock_us
-            if dead.any():
-                late = int(pc.sum(partial.column("_n").filter(pa.array(dead))).as_py())
-                partial = partial.filter(pa.array(~dead))
+            is_late = last_window_start(self.node.windows, panes) + size_us <= clock_us
+            if is_late.any():
+                late = int(pc.sum(partial.column("_n").filter(pa.array(is_late))).as_py())
+                partial = partial.filter(pa.array(~is_late))
         self.store.append(partial)
         return late
 
     def emit_due_windows(self, clock_us: int) -> pa.Table:
-        """Give the answers of all windows that the clock has passed, and forget their panes."""
+        """Return the results of the windows that the clock has passed, and drop their panes."""
         windows = self.node.windows
         result = self._empty
         starts = due_window_starts(
@@ -43,61 +44,51 @@ class PaneState:
         if len(starts):
             result = self._window_results(starts).cast(self._empty.schema)
         self.emitted_until_us = max(self.emitted_until_us, clock_us)
-        # A pane is done when the last window over it is.
         self.store.drop_before(first_open_pane(windows, self.emitted_until_us))
         return result
 
     def next_due_us(self) -> int | None:
         """Return the clock at which the next window is complete."""
-        ends = pending_window_ends(
-            self.node.windows, self.store.distinct_times(), self.emitted_until_us
-        )
-        return int(ends.min()) if len(ends) else None
+        windows, panes = self.node.windows, self.store.distinct_times()
+        starts = due_window_starts(windows, panes, self.emitted_until_us, -NO_WATERMARK_US)
+        return int(starts.min()) + windows.size_us if len(starts) else None
 
     def _window_results(self, starts: Indices) -> pa.Table:
-        """Merge the panes of each window that begins at one of `starts`."""
+        """Merge the panes of each window that starts at one of `starts`."""
         node, windows, parts = self.node, self.node.windows, []
         tumbling = windows.size_us == windows.pane_us
-        single = tumbling or len(starts) == 1  # each row is of one window: the plan can be kept
+        single = tumbling or len(starts) == 1  # each row is in one window: reuse the prepared plan
         for run, rows in self.store.rows_between(int(starts[0]), int(starts[-1]) + windows.size_us):
             if single:
-                begins = row_times_us(rows) if tumbling else np.full(len(rows), starts[0])
-                wanted = (begins + windows.size_us > run.emitted_until_us) & np.isin(begins, starts)
-                parts.append(rows.append_column("_ws", pa.array(begins)).filter(pa.array(wanted)))
+                window = row_times_us(rows) if tumbling else np.full(len(rows), starts[0])
+                is_due = (window + windows.size_us > run.emitted_until_us) & np.isin(window, starts)
+                parts.append(rows.append_column("_ws", pa.array(window)).filter(pa.array(is_due)))
             else:
-                floors = np.full(len(rows), run.emitted_until_us)
-                parts.append(rows.append_column("_floor", pa.array(floors)))
-        given = pa.concat_tables(parts)
+                emitted = np.full(len(rows), run.emitted_until_us)
+                parts.append(rows.append_column("_emitted", pa.array(emitted)))
+        partials = pa.concat_tables(parts)
         if single:
-            return self.engine.run_prepared(
-                _window_result_sql(node, quote_identifier(ROWS_TABLE)), given
-            )
-        tables = {"_partial": given, "_due": pa.table({"_ws": starts})}
-        return self.engine.run(_window_result_sql(node, _due_panes_sql(windows)), tables)
+            sql = _window_result_sql(node, quote_identifier(ROWS_TABLE))
+            return self.engine.run_prepared(sql, partials)
+        tables = {"_partial": partials, "_due": pa.table({"_ws": starts})}
+        end = f'"_ws" + {windows.size_us}'
+        panes = f'_partial JOIN _due ON "_t" >= "_ws" AND "_t" < {end} AND {end} > "_emitted"'
+        return self.engine.run(_window_result_sql(node, panes), tables)
 
     def _merge_partials(self, rows: pa.Table) -> pa.Table:
-        node = self.node
-        groups = ", ".join(quote_identifier(c) for c in ("_t", *node.keys))
-        merged = ", ".join(f"{sql} AS {quote_identifier(c)}" for c, sql in node.merges)
-        sql = f"SELECT {groups}, {merged} FROM {quote_identifier(ROWS_TABLE)} GROUP BY {groups}"  # noqa: S608
-        return self.engine.run_prepared(sql, rows).cast(node.partial_schema)
+        sql = _merge_sql(self.node, "_t", quote_identifier(ROWS_TABLE))
+        return self.engine.run_prepared(sql, rows).cast(self.node.partial_schema)
+
+
+def _merge_sql(node: AggregateNode, time: str, source: str) -> str:
+    groups = ", ".join(map(quote_identifier, (time, *node.keys)))
+    return f"SELECT {groups}, {select_list_sql(node.merges)} FROM {source} GROUP BY {groups}"  # noqa: S608
 
 
 def _window_result_sql(node: AggregateNode, source: str) -> str:
-    groups = ", ".join(quote_identifier(c) for c in ("_ws", *node.keys))
-    merged = ", ".join(f"{sql} AS {quote_identifier(c)}" for c, sql in node.merges)
-    inner = f"SELECT {groups}, {merged} FROM {source} GROUP BY {groups}"  # noqa: S608
-    select = ", ".join(f"{sql} AS {quote_identifier(c)}" for c, sql in node.select)
     having = f" WHERE {node.having}" if node.having else ""
-    return f"SELECT {select} FROM ({inner}){having}"  # noqa: S608
-
-
-def _due_panes_sql(windows: WindowSpec) -> str:
-    size = windows.size_us
-    return (
-        f'(SELECT * FROM _partial JOIN _due ON "_t" >= "_ws" AND "_t" < "_ws" + {size} '  # noqa: S608
-        f'WHERE "_ws" + {size} > "_floor")'
-    )
+    merged = _merge_sql(node, "_ws", source)
+    return f"SELECT {select_list_sql(node.select)} FROM ({merged}){having}"  # noqa: S608
 
 
 def last_window_start(windows: WindowSpec, panes: Indices) -> Indices:
@@ -106,44 +97,26 @@ def last_window_start(windows: WindowSpec, panes: Indices) -> Indices:
     return result + windows.start_us
 
 
-def last_window_end(windows: WindowSpec, panes: Indices) -> Indices:
-    """Return the end of the last window over each pane."""
-    return last_window_start(windows, panes) + windows.size_us
-
-
-def window_starts_over(windows: WindowSpec, panes: Indices) -> Indices:
-    """Return the starts of all windows over any of the panes."""
-    over = -(-windows.size_us // windows.slide_us)
-    steps = np.arange(over, dtype=np.int64) * windows.slide_us
-    starts = (last_window_start(windows, panes)[:, None] - steps).ravel()
-    covers = starts + windows.size_us > np.repeat(panes, over)
-    return np.unique(starts[covers])
-
-
 def due_window_starts(
-    windows: WindowSpec, panes: Indices, answered_us: int, clock_us: int
+    windows: WindowSpec, panes: Indices, emitted_until_us: int, clock_us: int
 ) -> Indices:
-    """Return the starts of windows with panes that end in (answered, clock]."""
+    """Return the starts of windows with panes that end in (emitted_until_us, clock_us]."""
     panes = panes[panes < clock_us]
     if not len(panes):
         return panes
-    starts = window_starts_over(windows, panes)
+    last_starts = last_window_start(windows, panes)
+    windows_per_pane = -(-windows.size_us // windows.slide_us)
+    steps = np.arange(windows_per_pane, dtype=np.int64) * windows.slide_us
+    starts = (last_starts[:, None] - steps).ravel()
     ends = starts + windows.size_us
-    return starts[(ends <= clock_us) & (ends > answered_us)]
-
-
-def pending_window_ends(windows: WindowSpec, panes: Indices, answered_us: int) -> Indices:
-    """Return the ends of windows that are still to be answered."""
-    if not len(panes):
-        return panes
-    ends = window_starts_over(windows, panes) + windows.size_us
-    return ends[ends > answered_us]
+    covers = ends > np.repeat(panes, windows_per_pane)
+    return np.unique(starts[covers & (ends <= clock_us) & (ends > emitted_until_us)])
 
 
 def first_open_pane(windows: WindowSpec, clock_us: int) -> int:
     """Return the first pane that a window ending after the clock covers."""
-    if clock_us <= BEFORE_ALL_TIME_US:
-        return BEFORE_ALL_TIME_US
+    if clock_us <= NO_WATERMARK_US:
+        return NO_WATERMARK_US
     # The last window over pane p ends at start + floor((p - start) / slide) * slide + size.
     steps = (clock_us - windows.size_us - windows.start_us) // windows.slide_us + 1
     return int(windows.start_us + steps * windows.slide_us)

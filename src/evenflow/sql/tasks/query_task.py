@@ -1,81 +1,91 @@
-"""The state of one SQL query on one worker."""
+"""The state of one SQL query on one worker, and how a batch flows through its plan."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from evenflow.model.arrays import Indices
-from evenflow.sql.batch import NodeEvaluator
-from evenflow.sql.engine import Engine
-from evenflow.sql.query_plan import AggregateNode, SelectNode, nodes_bottom_up
-from evenflow.sql.rows import to_physical_types, to_result_types
+from evenflow.model.time import event_times_us, valid_time_mask
+from evenflow.sql import types
+from evenflow.sql.engine import ROWS_TABLE, Engine
+from evenflow.sql.query_plan import (
+    SUBSCRIPTIONS_ALIAS,
+    SUBSCRIPTIONS_STORE,
+    AggregateNode,
+    PlanNode,
+    QueryPlan,
+    SelectNode,
+    UnionNode,
+    nodes_bottom_up,
+    source_stream,
+)
 from evenflow.sql.tasks.join_state import JoinState
 from evenflow.sql.tasks.pane_state import PaneState
 from evenflow.sql.tasks.segments import SegmentStore
 from evenflow.sql.tasks.subscriptions import SubscriptionTable
-from evenflow.sql.tasks.task import StepOutput, Task
-from evenflow.sql.translate.translator import SUBSCRIPTIONS_ALIAS
-
-if TYPE_CHECKING:
-    from evenflow.sql.program import Program
+from evenflow.sql.tasks.task import StepOutput, Task, filter_and_count
 
 
 class QueryTask(Task):
-    """Panes of aggregates, kept rows of joins, and for a template its subscriptions."""
+    """The panes of aggregates, the buffers of joins, and the subscriptions of a template."""
 
-    def __init__(self, program: "Program", engine: Engine, tables: Mapping[str, pa.Table]) -> None:
-        self.program = program
+    def __init__(self, plan: QueryPlan, engine: Engine, tables: Mapping[str, pa.Table]) -> None:
+        self.plan = plan
         self.engine = engine
-        self._tables = {n: engine.share_table(table) for n, table in tables.items()}
-        split = program.store_keys
-        nodes = nodes_bottom_up(program.root)
+        self._schema = plan.root.relation.schema
+        self._tables = {name: engine.share_table(table) for name, table in tables.items()}
+        keys, nodes = plan.store_keys, nodes_bottom_up(plan.root)
         self.pane_states = {
-            node.id: PaneState(node, engine, split.get((node.id, "")))
+            node.id: PaneState(node, engine, keys.get((node.id, "")))
             for node in nodes
             if isinstance(node, AggregateNode)
         }
         self.join_states = {
             node.id: JoinState(
-                node, engine, {i.alias: split[node.id, i.alias] for i in node.inputs if split}
+                node, engine, {i.alias: keys[node.id, i.alias] for i in node.inputs if keys}
             )
             for node in nodes
             if isinstance(node, SelectNode) and node.probes
         }
-        self.last_grouped_rows: tuple[AggregateNode, pa.Table] | None = (
-            None  # new rows of the last step
-        )
+        self.last_grouped_rows: tuple[AggregateNode, pa.Table] | None = None
         self.subscriptions: SubscriptionTable | None = None
-        if program.parameters is not None:
-            key = split.get((-1, ""))
-            self.subscriptions = SubscriptionTable(program.parameters, engine, key)
+        if plan.parameters is not None:
+            key = keys.get(SUBSCRIPTIONS_STORE)
+            self.subscriptions = SubscriptionTable(plan.parameters, engine, key)
 
     def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> StepOutput:
-        """Take a batch's new rows of each stream, and give the results they and the time bring."""
-        mark = max(self.watermark_us, watermark_us)
-        if self.is_stateful:  # else a state that is the same after every batch is saved only once
-            self.watermark_us = mark
-        batch = NodeEvaluator(self, {s: to_physical_types(t) for s, t in rows.items()}, mark)
-        result = batch.evaluate(self.program.root)
-        self.last_grouped_rows = batch.grouped_rows
-        return StepOutput(to_result_types(result, self.program.schema), batch.late, batch.poison)
+        """Process a batch: new rows of each stream, and the watermark known before the batch."""
+        watermark_us = max(self.watermark_us, watermark_us)
+        if self.is_stateful:  # otherwise the state stays the same and is saved only once
+            self.watermark_us = watermark_us
+        evaluator = NodeEvaluator(self, rows, watermark_us)
+        result = evaluator.evaluate(self.plan.root)
+        self.last_grouped_rows = evaluator.grouped_rows
+        result = types.to_result_types(result, self._schema)
+        return StepOutput(result, evaluator.late, evaluator.poison)
 
     def subscribe(self, rows: pa.Table) -> None:
-        """Add subscriptions of a template, or change those that exist."""
+        """Add subscriptions of a template, or change the parameters of existing ones."""
         self._require_subscriptions().subscribe(rows)
 
     def unsubscribe(self, names: pa.Array) -> None:
-        """End subscriptions."""
+        """Remove subscriptions."""
         self._require_subscriptions().unsubscribe(names)
+
+    def _require_subscriptions(self) -> SubscriptionTable:
+        if self.subscriptions is None:
+            raise ValueError("only a template has subscriptions; this task runs a query")
+        return self.subscriptions
 
     @property
     def is_stateful(self) -> bool:
-        """Whether answers depend on earlier rows."""
+        """Whether results depend on earlier rows."""
         return bool(self.pane_states or self.join_states)
 
     @property
     def next_due_us(self) -> int | None:
-        """The watermark that will bring results without new rows, if any will."""
+        """The watermark at which the next window is complete, if there is one."""
         dues = []
         for panes in self.pane_states.values():
             if (end := panes.next_due_us()) is not None:
@@ -83,58 +93,185 @@ class QueryTask(Task):
         return min(dues, default=None)
 
     def grouped_row_counts(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
-        """Return how many new rows each group of an aggregate straight over a stream has."""
+        """Return the new rows of each group, if an aggregate directly over the stream has them."""
         if self.last_grouped_rows is None:
             return None
         node, partial = self.last_grouped_rows
         key = self.pane_states[node.id].store.key_columns
         if not key or not len(partial):
             return None
-        numbers: Indices = partial.column("_n").to_numpy()
-        if numbers.sum() != rows:  # a condition has left some out
+        counts: Indices = partial.column("_n").to_numpy()
+        if counts.sum() != rows:  # a condition dropped some
             return None
-        return [partial.column(name).combine_chunks() for name in key], numbers
+        return [partial.column(name).combine_chunks() for name in key], counts
 
     def engine_tables(self) -> Mapping[str, str]:
-        """Say under which names the engine keeps tables and subscriptions."""
+        """Return the names in the engine of reference tables and subscriptions."""
         if self.subscriptions is None:
             return self._tables
         return {**self._tables, SUBSCRIPTIONS_ALIAS: self.subscriptions.engine_table()}
 
     def row_filters(self, node: SelectNode) -> tuple[str, ...]:
-        """Say what rows must fulfil for any subscription."""
+        """Return conditions that drop rows which match no subscription."""
         if self.subscriptions is None:
             return ()
-        return tuple(self.subscriptions.row_filter_sql(limit) for limit in node.parameter_bounds)
+        return tuple(self.subscriptions.row_filter_sql(bound) for bound in node.parameter_bounds)
 
     def stores(self) -> Mapping[str, SegmentStore]:
-        """Name what is kept."""
-        found = {f"panes:{i}": panes.store for i, panes in self.pane_states.items()}
+        """Return the stores of the state by their labels in a manifest."""
+        stores = {f"panes:{i}": panes.store for i, panes in self.pane_states.items()}
         for i, join in self.join_states.items():
-            found |= {f"join:{i}:{at}": side.store for at, side in enumerate(join.distinct_sides())}
+            stores |= {f"join:{i}:{n}": side.store for n, side in enumerate(join.distinct_sides())}
         if self.subscriptions is not None:
-            found["subscriptions"] = self.subscriptions.store
-        return found
+            stores["subscriptions"] = self.subscriptions.store
+        return stores
 
     def emitted_until_us(self) -> Mapping[str, int]:
-        """Say up to which clock each aggregate has been answered for."""
+        """Return the event time up to which the windows of each aggregate have been emitted."""
         return {f"panes:{i}": panes.emitted_until_us for i, panes in self.pane_states.items()}
 
-    def restore_emitted_until(self, answered: Mapping[str, int]) -> None:
-        """Take on what `emitted_until_us` said when the state was saved."""
+    def restore_emitted_until(self, saved: Mapping[str, int]) -> None:
+        """Restore what `emitted_until_us` returned when the state was saved."""
         for i, panes in self.pane_states.items():
-            panes.emitted_until_us = answered[f"panes:{i}"]
+            panes.emitted_until_us = saved[f"panes:{i}"]
 
     def close(self) -> None:
-        """Give back what the task holds, without waiting for Python's collector."""
+        """Free memory and the task's tables in the engine now, not when Python collects it."""
         for store in self.stores().values():
             store.runs = []
-        for kept in self._tables.values():
-            self.engine.drop_table(kept)
+        for table in self._tables.values():
+            self.engine.drop_table(table)
         if self.subscriptions is not None:
             self.subscriptions.close()
 
-    def _require_subscriptions(self) -> SubscriptionTable:
-        if self.subscriptions is None:
-            raise ValueError(f"query {self.program.name!r} is no template")
-        return self.subscriptions
+
+class NodeEvaluator:
+    """Evaluates the plan of a task for one batch: the new rows of each node, computed once."""
+
+    def __init__(self, task: QueryTask, rows: Mapping[str, pa.Table], watermark_us: int) -> None:
+        self.task = task
+        self.watermark_us = watermark_us
+        self.late: dict[str, int] = {}
+        self.poison: dict[str, int] = {}
+        self.grouped_rows: tuple[AggregateNode, pa.Table] | None = None  # see _evaluate_aggregate
+        self._results: dict[int, pa.Table] = {}
+        self._tables = task.engine_tables()
+        self._rows = {stream: types.to_physical_types(table) for stream, table in rows.items()}
+        if not task.is_stateful:
+            return
+        # Rows without a valid time belong to no window and would never be dropped from a buffer.
+        for stream, column in task.plan.time_columns.items():
+            if len(table := self._rows.get(stream, ())):
+                valid = valid_time_mask(event_times_us(table.column(column)))
+                self._rows[stream] = filter_and_count(table, valid, stream, self.poison)
+
+    def evaluate(self, node: PlanNode) -> pa.Table:
+        """Return the new rows of a node."""
+        if node.id not in self._results:
+            if isinstance(node, UnionNode):
+                schema = types.physical_schema(node.relation.schema)
+                parts = [self.evaluate(p).rename_columns(schema.names) for p in node.parts]
+                self._results[node.id] = pa.concat_tables([p.cast(schema) for p in parts])
+            elif isinstance(node, AggregateNode):
+                self._results[node.id] = self._evaluate_aggregate(node)
+            else:
+                self._results[node.id] = self._evaluate_select(node)
+        return self._results[node.id]
+
+    def _evaluate_aggregate(self, node: AggregateNode) -> pa.Table:
+        panes = self.task.pane_states[node.id]
+        clock_us = self.watermark_us - node.windows.lag_us
+        streams = [source_stream(feed) for feed in node.feeds]
+        # Rows of nodes below can belong to a window that the watermark completes, so they are added
+        # before it is emitted. Rows directly from a stream cannot: those that do are late.
+        for feed, stream in zip(node.feeds, streams, strict=True):
+            if stream is None:
+                panes.add_partials(self.evaluate(feed), clock_us, may_be_late=False)
+        results = panes.emit_due_windows(clock_us)
+        for feed, stream in zip(node.feeds, streams, strict=True):
+            if stream is not None:
+                late = panes.add_partials(self.evaluate(feed), clock_us, may_be_late=True)
+                if late:
+                    self.late[stream] = max(self.late.get(stream, 0), late)
+        panes.store.compact()
+        # The rows of the only aggregate, directly over a stream, give the row counts of its keys.
+        feed = node.feeds[0]
+        is_only = len(self.task.pane_states) == len(node.feeds) == len(feed.inputs) == 1
+        if is_only and isinstance(feed.inputs[0].feed, str) and not feed.references:
+            self.grouped_rows = node, self.evaluate(feed)
+        return results
+
+    def _evaluate_select(self, node: SelectNode) -> pa.Table:
+        if node.probes:
+            return self._evaluate_join(node)
+        rows = self._input_rows(node.inputs[0].feed, node.inputs[0].drops_late_rows)
+        if rows is None or not len(rows):
+            return _empty_result(node)
+        alias = node.inputs[0].alias
+        if node.references:
+            sql = _select_sql(node, {alias: "_rows"}, self._tables, self.task.row_filters(node))
+            return _cast_result(node, self.task.engine.run(sql, {"_rows": rows}))
+        sql = _select_sql(node, {alias: ROWS_TABLE}, {})
+        return _cast_result(node, self.task.engine.run_prepared(sql, rows))
+
+    def _evaluate_join(self, node: SelectNode) -> pa.Table:
+        join = self.task.join_states[node.id]
+        for item in node.inputs:
+            join.add_rows(item.alias, self._input_rows(item.feed, item.drops_late_rows))
+        parts: list[str] = []
+        tables: dict[str, pa.Table] = {}
+        for i, term in enumerate(join.delta_terms()):
+            names = {alias: f"_{i}_{n}" for n, alias in enumerate(term)}
+            tables |= {names[alias]: rows for alias, rows in term.items()}
+            sql = _select_sql(node, names, self._tables, self.task.row_filters(node))
+            parts.append(f"({sql})")
+        result = _empty_result(node)
+        if parts:
+            result = _cast_result(node, self.task.engine.run(" UNION ALL ".join(parts), tables))
+        join.end_batch(self.watermark_us)
+        return result
+
+    def _input_rows(self, feed: str | PlanNode, drops_late_rows: bool) -> pa.Table | None:
+        if not isinstance(feed, str):
+            return self.evaluate(feed)
+        rows = self._rows.get(feed)
+        if rows is None or not drops_late_rows or not len(rows):
+            return rows
+        times_us = event_times_us(rows.column(self.task.plan.time_columns[feed]))
+        timely = pc.greater_equal(times_us, self.watermark_us)
+        return filter_and_count(rows, timely, feed, self.late)
+
+
+def _cast_result(node: SelectNode, result: pa.Table) -> pa.Table:
+    return (
+        result if node.preaggregates else result.cast(types.physical_schema(node.relation.schema))
+    )
+
+
+def _empty_result(node: SelectNode) -> pa.Table:
+    if node.preaggregates:
+        return pa.table({})
+    return types.physical_schema(node.relation.schema).empty_table()
+
+
+def _alias_sql(table: str, alias: str) -> str:
+    return f"{types.quote_identifier(table)} AS {types.quote_identifier(alias)}"
+
+
+def _select_sql(
+    node: SelectNode,
+    inputs: Mapping[str, str],
+    tables: Mapping[str, str],
+    row_filters: tuple[str, ...] = (),
+) -> str:
+    """Write the SELECT of a node, given the engine's names of its inputs and reference tables."""
+    crossed = [_alias_sql(name, alias) for alias, name in inputs.items()]
+    crossed += [_alias_sql(tables[r.table], r.alias) for r in node.references if r.on is None]
+    source = " CROSS JOIN ".join(crossed)
+    for r in node.references:
+        if r.on is not None:
+            source += f" LEFT JOIN {_alias_sql(tables[r.table], r.alias)} ON {r.on}"
+    conditions = (*node.where, *row_filters)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    ending = " GROUP BY ALL" if node.preaggregates else ""
+    return f"SELECT {types.select_list_sql(node.select)} FROM {source}{where}{ending}"  # noqa: S608

@@ -1,8 +1,8 @@
-"""Rows kept between batches: immutable runs ordered by time, merged now and then as in an LSM tree.
+"""Rows kept between batches: immutable runs ordered by time, merged as in an LSM tree.
 
-Appending, forgetting and saving cost what is new, not what is kept: a batch adds a run, runs of one
-tier are merged four at a time, and a save hands out only runs that no save has handed out before.
-Keys that leave do not make their runs be written again: a save names the hashes that are gone.
+The cost of appending, dropping and saving grows with new rows, not with all rows: a batch adds a
+run, four runs of one tier are merged into one, and a save returns only new runs. A run is not saved
+again when some of its keys move away: the save lists the hashes of the removed keys instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Bools, Hashes, Indices
+from evenflow.model.time import NO_WATERMARK_US
 
 MERGE_FANOUT = 4
 SMALLEST_TIER_ROWS = 1024
-BEFORE_ALL_TIME_US = -(1 << 62)
 
 MergeRows = Callable[[pa.Table], pa.Table]
 HashSelector = Callable[[Hashes], Bools]
@@ -35,101 +35,99 @@ def _new_segment_name() -> str:
 
 @dataclass(eq=False)
 class SortedRun:
-    """Rows ordered by `_t`; those before `first_live` are forgotten.
+    """Rows ordered by `_t`; those before `first_live` are dropped.
 
-    `emitted_until_us` is the watermark up to which another task has already answered for these rows. `name`
-    is that of the saved segment; `removed_keys` are hashes of keys whose rows have left since it was saved.
-    Rows do not change, so what is known of them (`indexes`, see `index`) stays true.
+    The windows that end up to `emitted_until_us` have already been emitted by another task.
+    `removed_keys` are the hashes of keys whose rows were removed since the segment `name` was
+    saved. Rows never change, so `indexes` (see `hash_index`) stay valid.
     """
 
     rows: pa.Table
     times: Indices
     first_live: int = 0
-    emitted_until_us: int = BEFORE_ALL_TIME_US
+    emitted_until_us: int = NO_WATERMARK_US
     name: str = field(default_factory=_new_segment_name)
     is_saved: bool = False
     removed_keys: dict[str, Hashes] = field(default_factory=dict)
     indexes: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(cls, rows: pa.Table, floor_us: int = BEFORE_ALL_TIME_US) -> "SortedRun":
+    def from_rows(cls, rows: pa.Table, emitted_until_us: int = NO_WATERMARK_US) -> "SortedRun":
         """Order rows by time."""
         rows = rows.combine_chunks()
         times = row_times_us(rows)
         if len(times) > 1 and bool((times[1:] < times[:-1]).any()):
             order = np.argsort(times, kind="stable")
             rows, times = rows.take(pa.array(order)), times[order]
-        return cls(rows, times, emitted_until_us=floor_us)
+        return cls(rows, times, emitted_until_us=emitted_until_us)
 
     @cached_property
     def _all_distinct_times(self) -> Indices:
-        return self.times[np.flatnonzero(np.diff(self.times, prepend=BEFORE_ALL_TIME_US - 1))]
+        return self.times[np.flatnonzero(np.diff(self.times, prepend=NO_WATERMARK_US - 1))]
 
     def distinct_times(self) -> Indices:
-        """The different times of its rows, found once."""
-        first = self.times[self.first_live] if len(self) else BEFORE_ALL_TIME_US
+        """Return the distinct times of its rows, computed once."""
+        first = self.times[self.first_live] if len(self) else NO_WATERMARK_US
         return self._all_distinct_times[np.searchsorted(self._all_distinct_times, first) :]
 
     @property
     def live_rows(self) -> pa.Table:
-        """The rows that are not forgotten."""
+        """The rows that are not dropped."""
         return self.rows.slice(self.first_live) if self.first_live else self.rows
 
     def __len__(self) -> int:
         return len(self.times) - self.first_live
 
 
-# Saved runs that a task of this process holds. A task that was away for some batches, and is now
-# rebuilt here, finds most of its runs with their indexes and reads only the new ones.
+# Saved runs that a task of this process holds. A task that was elsewhere for some batches and is
+# loaded here again reuses them with their indexes, and reads only new ones.
 _cached_runs: WeakValueDictionary[tuple[str, ...], SortedRun] = WeakValueDictionary()
 
 
 class SegmentStore:
-    """Runs of rows of one schema with `_t` in microseconds; `key_columns`: the columns it is split by."""
+    """Runs of rows of one schema with `_t` in microseconds, split over workers by `key_columns`."""
 
-    def __init__(self, key: tuple[str, ...] | None, combine: MergeRows | None = None) -> None:
-        self.key_columns = key
+    def __init__(
+        self, key_columns: tuple[str, ...] | None, merge_rows: MergeRows | None = None
+    ) -> None:
+        self.key_columns = key_columns
         self.runs: list[SortedRun] = []
-        self._merge_rows = combine
-        self._saved_removals: set[str] = set()  # names of `gone` that a save has handed out
+        self._merge_rows = merge_rows
+        self._saved_removals: set[str] = set()  # names of removed keys that were saved
 
     def __len__(self) -> int:
         return sum(len(run) for run in self.runs)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows kept."""
+        """Bytes of the rows."""
         return sum(run.live_rows.nbytes for run in self.runs)
 
-    def key_bytes(self) -> tuple[Hashes, Indices]:
-        """Return the hash of each key kept and the bytes of its rows, taken as equally long."""
-        found = [(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))]
-        for run in self.runs:
-            hashes, rows = np.unique(self._key_hashes(run.live_rows), return_counts=True)
-            found.append((hashes, rows * run.live_rows.nbytes // len(run)))
-        hashes, sizes = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        return hashes, sizes
+    def keys(self) -> Hashes:
+        """Return the hashes of the keys of all rows."""
+        hashes = [self._key_hashes(run.live_rows) for run in self.runs]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes]))
 
-    def append(self, rows: pa.Table, floor_us: int = BEFORE_ALL_TIME_US) -> SortedRun | None:
+    def append(self, rows: pa.Table, emitted_until_us: int = NO_WATERMARK_US) -> SortedRun | None:
         """Add rows as a new run."""
         if len(rows) == 0:
             return None
-        run = SortedRun.from_rows(rows, floor_us)
+        run = SortedRun.from_rows(rows, emitted_until_us)
         self.runs.append(run)
         return run
 
     def drop_before(self, before_us: int) -> None:
-        """Forget rows with a time below the bound."""
+        """Drop rows with an earlier time."""
         for run in self.runs:
             run.first_live = max(run.first_live, int(np.searchsorted(run.times, before_us)))
         self.runs = [run for run in self.runs if len(run)]
 
     def compact(self) -> list[tuple[list[SortedRun], SortedRun]]:
-        """Merge runs while the last few are of one tier.
+        """Merge the last runs while they are of one tier.
 
-        Return those that became one by being put one after the other, and what they became.
+        Return the runs that were merged by concatenation, and the merged run.
         """
-        joined = []
+        concatenated = []
         while len(self.runs) >= MERGE_FANOUT:
             last = self.runs[-MERGE_FANOUT:]
             if len({_tier(run) for run in last}) > 1:
@@ -139,11 +137,11 @@ class SegmentStore:
             self.runs[-MERGE_FANOUT:] = [run]
             in_order = all(a.times[-1] <= b.times[b.first_live] for a, b in pairwise(last))
             if in_order and self._merge_rows is None:
-                joined.append((last, run))
-        return joined
+                concatenated.append((last, run))
+        return concatenated
 
     def rows_between(self, low_us: int, high_us: int) -> Iterator[tuple[SortedRun, pa.Table]]:
-        """Give the rows with a time in [low, high), run by run."""
+        """Yield the rows with a time in [low_us, high_us), run by run."""
         for run in self.runs:
             first = max(run.first_live, int(np.searchsorted(run.times, low_us)))
             last = int(np.searchsorted(run.times, high_us))
@@ -151,90 +149,96 @@ class SegmentStore:
                 yield run, run.rows.slice(first, last - first)
 
     def distinct_times(self) -> Indices:
-        """Give the distinct times of all rows kept."""
+        """Return the distinct times of all rows."""
         if not self.runs:
             return np.zeros(0, dtype=np.int64)
         return np.unique(np.concatenate([run.distinct_times() for run in self.runs]))
 
     def release(self, select: HashSelector | None) -> list[pa.Table]:
-        """Take out the rows whose key's hash is selected, or all."""
+        """Remove and return the rows whose key's hash is selected, or all."""
         if select is None:
-            return self.remove_rows(lambda rows: np.ones(len(rows), dtype=np.bool_))
-        taken: list[pa.Table] = []
-        kept: list[SortedRun | None] = []
+            removed, self.runs = [run.live_rows for run in self.runs], []
+            return removed
+        removed, remaining = [], []
         for run in self.runs:
             hashes = self._key_hashes(run.live_rows)
-            chosen = select(hashes)
-            rest = self._split_run(run, chosen, taken)
+            selected = select(hashes)
+            rest = _split_run(run, selected, removed)
             if rest is not run and rest is not None and run.is_saved and len(rest) * 2 > len(run):
                 rest.name, rest.is_saved = run.name, True
-                rest.removed_keys = {
-                    **run.removed_keys,
-                    _new_segment_name(): np.unique(hashes[chosen]),
-                }
-            kept.append(rest)
-        self.runs = [run for run in kept if run is not None]
-        return taken
+                moved = np.unique(hashes[selected])
+                rest.removed_keys = {**run.removed_keys, _new_segment_name(): moved}
+            remaining.append(rest)
+        self.runs = [run for run in remaining if run is not None]
+        return removed
 
-    def remove_rows(self, chosen_of: Callable[[pa.Table], Bools]) -> list[pa.Table]:
-        """Take out the rows that are chosen."""
-        taken: list[pa.Table] = []
-        kept = [self._split_run(run, chosen_of(run.live_rows), taken) for run in self.runs]
-        self.runs = [run for run in kept if run is not None]
-        return taken
-
-    def _split_run(self, run: SortedRun, chosen: Bools, taken: list[pa.Table]) -> SortedRun | None:
-        if not chosen.any():
-            return run
-        taken.append(run.live_rows.filter(pa.array(chosen)))
-        if chosen.all():
-            return None
-        return SortedRun.from_rows(run.live_rows.filter(pa.array(~chosen)), run.emitted_until_us)
+    def remove_rows(self, select: Callable[[pa.Table], Bools]) -> list[pa.Table]:
+        """Remove and return the selected rows."""
+        removed: list[pa.Table] = []
+        remaining = [_split_run(run, select(run.live_rows), removed) for run in self.runs]
+        self.runs = [run for run in remaining if run is not None]
+        return removed
 
     def _key_hashes(self, rows: pa.Table) -> Hashes:
         if not self.key_columns:
-            raise ValueError("the query is not split by a key: release_all moves its state")
+            raise ValueError("the query has no key; move its state with release_all")
         return hash_keys(*(rows.column(name) for name in self.key_columns))
 
     def save(self) -> tuple[list[dict[str, object]], dict[str, pa.Table]]:
-        """Name all runs, and hand out what was not handed out before."""
-        fresh: dict[str, pa.Table] = {}
-        named: list[dict[str, object]] = []
+        """Return the entries of all runs for a manifest, and the segments that are new."""
+        segments: dict[str, pa.Table] = {}
+        entries: list[dict[str, object]] = []
         for run in self.runs:
             if not run.is_saved:
-                fresh[run.name] = run.live_rows
+                segments[run.name] = run.live_rows
                 run.is_saved = True
-            for name in run.removed_keys:
+            for name, hashes in run.removed_keys.items():
                 if name not in self._saved_removals:
-                    fresh[name] = pa.table({"hash": run.removed_keys[name]})
+                    segments[name] = pa.table({"hash": hashes})
             self._saved_removals |= set(run.removed_keys)
-            low = int(run.times[run.first_live])
-            entry = {"name": run.name, "from_us": low, "floor_us": run.emitted_until_us}
-            named.append({**entry, "gone": list(run.removed_keys)})
+            entries.append(
+                {
+                    "name": run.name,
+                    "from_us": int(run.times[run.first_live]),
+                    "emitted_until_us": run.emitted_until_us,
+                    "removed_keys": list(run.removed_keys),
+                }
+            )
             _cached_runs[run.name, *run.removed_keys] = run
         self._saved_removals &= {name for run in self.runs for name in run.removed_keys}
-        return named, fresh
+        return entries, segments
 
-    def load(self, named: Iterable[Mapping[str, Any]], read: Callable[[str], pa.Table]) -> None:
-        """Rebuild the runs a save named."""
-        for entry in named:
-            held = _cached_runs.get((entry["name"], *entry["gone"]))
-            run = self._read_run(entry["name"], entry["gone"], read) if held is None else copy(held)
+    def load(self, entries: Iterable[Mapping[str, Any]], read: Callable[[str], pa.Table]) -> None:
+        """Load the runs of a manifest."""
+        for entry in entries:
+            name, removals = entry["name"], entry["removed_keys"]
+            cached = _cached_runs.get((name, *removals))
+            run = self._read_run(name, removals, read) if cached is None else copy(cached)
             run.first_live = int(np.searchsorted(run.times, entry["from_us"]))
-            run.emitted_until_us = entry["floor_us"]
+            run.emitted_until_us = entry["emitted_until_us"]
             _cached_runs[run.name, *run.removed_keys] = run
             self.runs.append(run)
             self._saved_removals |= set(run.removed_keys)
 
     def _read_run(
-        self, name: str, leaving: list[str], read: Callable[[str], pa.Table]
+        self, name: str, removals: list[str], read: Callable[[str], pa.Table]
     ) -> SortedRun:
         rows = read(name).combine_chunks()
-        gone = {part: read(part).column("hash").to_numpy() for part in leaving}
-        if gone:
-            left = np.isin(self._key_hashes(rows), np.concatenate(list(gone.values())))
-            rows = rows.filter(pa.array(~left))
-        return SortedRun(rows, row_times_us(rows), name=name, is_saved=True, removed_keys=gone)
+        removed = {part: read(part).column("hash").to_numpy() for part in removals}
+        if removed:
+            is_removed = np.isin(self._key_hashes(rows), np.concatenate(list(removed.values())))
+            rows = rows.filter(pa.array(~is_removed))
+        return SortedRun(rows, row_times_us(rows), name=name, is_saved=True, removed_keys=removed)
+
+
+def _split_run(run: SortedRun, selected: Bools, removed: list[pa.Table]) -> SortedRun | None:
+    """Move the selected rows of a run to `removed`; return the run of the remaining rows."""
+    if not selected.any():
+        return run
+    removed.append(run.live_rows.filter(pa.array(selected)))
+    if selected.all():
+        return None
+    return SortedRun.from_rows(run.live_rows.filter(pa.array(~selected)), run.emitted_until_us)
 
 
 def row_times_us(rows: pa.Table) -> Indices:

@@ -1,18 +1,18 @@
-"""The subscriptions of a template on one worker: rows of parameters, joined with events as one."""
+"""The subscriptions of a template on one worker: a table of parameters to join with events."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.errors import InputError
-from evenflow.sql.compile.parameter_bounds import ParameterBound
 from evenflow.sql.engine import Engine
+from evenflow.sql.query_plan import ParameterBound
 from evenflow.sql.tasks.segments import SegmentStore, SortedRun
 from evenflow.sql.types import physical_schema, quote_identifier, quote_string
 
 
 class SubscriptionTable:
-    """Rows of `schema` (subscription, parameters), copied into the engine when they change."""
+    """Rows of `schema` (subscription, parameters), copied to the engine after they changed."""
 
     def __init__(self, schema: pa.Schema, engine: Engine, key: tuple[str, ...] | None) -> None:
         self.schema = schema
@@ -23,7 +23,7 @@ class SubscriptionTable:
         self._row_filters: dict[ParameterBound, str] = {}
 
     def subscribe(self, rows: pa.Table) -> None:
-        """Add subscriptions; one that exists takes the new parameters."""
+        """Add subscriptions; one that exists gets the new parameters."""
         missing = [name for name in self.schema.names if name not in rows.schema.names]
         if missing:
             raise InputError(
@@ -37,22 +37,22 @@ class SubscriptionTable:
             ) from None
         names = rows.column("subscription")
         if names.null_count:
-            raise InputError("a subscription has no name; give each a text of its own")
+            raise InputError("a subscription has no name; name each one")
         if pc.count_distinct(names).as_py() != len(names):
-            raise InputError("two subscriptions of one call have one name; rename one")
+            raise InputError("two subscriptions of one call have the same name; rename one")
         self.unsubscribe(names)
         rows = rows.cast(physical_schema(self.schema))
         self.store.append(rows.append_column("_t", pa.array(np.zeros(len(rows), dtype=np.int64))))
 
     def unsubscribe(self, names: pa.Array) -> None:
-        """End subscriptions; unknown names are ignored."""
-        wanted = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+        """Remove subscriptions; unknown names are ignored."""
+        value_set = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
         self.store.remove_rows(
-            lambda rows: pc.is_in(rows.column("subscription"), value_set=wanted).to_numpy()
+            lambda rows: pc.is_in(rows.column("subscription"), value_set=value_set).to_numpy()
         )
 
     def engine_table(self) -> str:
-        """Return the name under which the engine keeps them."""
+        """Return the name of the copy in the engine, after updating it."""
         self.store.compact()
         if self._copied_runs is None or self._copied_runs != self.store.runs:
             self.close()
@@ -62,20 +62,20 @@ class SubscriptionTable:
             self._copied_runs = list(self.store.runs)
         return self._engine_table
 
-    def row_filter_sql(self, limit: ParameterBound) -> str:
-        """Write the condition that a row must fulfil for any subscription of the copy."""
-        if limit not in self._row_filters:
-            asked = f"{limit.extreme_function}({quote_identifier(limit.parameter)})::VARCHAR"
-            sql = f"SELECT {asked} FROM {self.engine_table()}"  # noqa: S608 - names we made
+    def row_filter_sql(self, bound: ParameterBound) -> str:
+        """Write the condition that a row fulfils if any subscription of the copy matches it."""
+        if bound not in self._row_filters:
+            extreme_sql = f"{bound.extreme_function}({quote_identifier(bound.parameter)})::VARCHAR"
+            sql = f"SELECT {extreme_sql} FROM {self.engine_table()}"  # noqa: S608 - no user text
             extreme = self._engine.run(sql, {})[0][0].as_py()
             value = "NULL" if extreme is None else quote_string(extreme)
-            self._row_filters[limit] = (
-                f"{limit.value_sql} {limit.comparison} CAST({value} AS {limit.duckdb_type})"
+            self._row_filters[bound] = (
+                f"{bound.value_sql} {bound.comparison} CAST({value} AS {bound.duckdb_type})"
             )
-        return self._row_filters[limit]
+        return self._row_filters[bound]
 
     def close(self) -> None:
-        """Give the copy back."""
+        """Drop the copy in the engine."""
         if self._engine_table:
             self._engine.drop_table(self._engine_table)
         self._engine_table, self._copied_runs = "", None

@@ -1,4 +1,4 @@
-"""Saving, loading and handing over state, the same for every kind of task."""
+"""Tasks: the interface, and saving, loading and transferring state, the same for every kind."""
 
 import json
 from abc import ABC, abstractmethod
@@ -7,21 +7,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from evenflow.model.arrays import Hashes, Indices
-from evenflow.sql.rows import table_to_ipc
+from evenflow.model.time import NO_WATERMARK_US
 from evenflow.sql.tasks.hash_index import HashIndex
-from evenflow.sql.tasks.segments import BEFORE_ALL_TIME_US, HashSelector, SegmentStore
+from evenflow.sql.tasks.segments import HashSelector, SegmentStore
+from evenflow.storage.bundle import pack, unpack
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 _TRANSFER_SCHEMA = pa.schema(
-    [("store", pa.string()), ("floor_us", pa.int64()), ("rows", pa.large_binary())]
+    [("store", pa.string()), ("emitted_until_us", pa.int64()), ("rows", pa.large_binary())]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What a batch gave: result rows, and per stream the rows too late or without a sane time."""
+    """The result rows of a batch, and per stream how many rows were late or had no valid time."""
 
     rows: pa.Table
     late: Mapping[str, int] = field(default_factory=dict)
@@ -30,42 +32,46 @@ class StepOutput:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A state: `manifest` names all its segments, `segments` are those not handed out before."""
+    """A saved state: `manifest` names all segments, `segments` has those that are new."""
 
     manifest: bytes
     segments: Mapping[str, pa.Table]
 
 
 class Task(ABC):
-    """One query's state on one worker. Batches come in order; after a failure, drop the task."""
+    """One query's state on one worker, used by one thread of the worker process.
 
-    watermark_us: int = BEFORE_ALL_TIME_US
+    It lives until its query ends or its state moves, or until a step fails: then it must be
+    dropped. Batches come in order.
+    """
+
+    watermark_us: int = NO_WATERMARK_US
 
     @abstractmethod
     def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> StepOutput:
-        """Take a batch's new rows of each stream, and give the results they and the time bring.
+        """Process a batch: new rows of each stream, and the watermark known before the batch.
 
-        `watermark_us` was known before the batch: no window that it completes may still get rows.
+        Rows for windows that the watermark completes are late.
         """
 
     @property
     @abstractmethod
     def next_due_us(self) -> int | None:
-        """The watermark that will bring results without new rows, if any will."""
+        """The watermark at which there will be results without new rows, if there is one."""
 
     @abstractmethod
     def stores(self) -> Mapping[str, SegmentStore]:
-        """Name what is kept."""
+        """Return the stores of the state by their labels in a manifest."""
 
     def emitted_until_us(self) -> Mapping[str, int]:
-        """Say up to which clock each store has been answered for."""
+        """Return the event time up to which the windows of each store have been emitted."""
         return {}
 
-    def restore_emitted_until(self, answered: Mapping[str, int]) -> None:  # noqa: B027 - most have none
-        """Take on what `emitted_until_us` said when the state was saved."""
+    def restore_emitted_until(self, saved: Mapping[str, int]) -> None:  # noqa: B027 - optional
+        """Restore what `emitted_until_us` returned when the state was saved."""
 
-    def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Give back what the task holds in the engine."""
+    def close(self) -> None:  # noqa: B027 - optional
+        """Drop the task's tables in the engine."""
 
     @property
     def state_bytes(self) -> int:
@@ -73,89 +79,96 @@ class Task(ABC):
         return sum(store.nbytes for store in self.stores().values())
 
     def key_bytes(self) -> tuple[Hashes, Indices]:
-        """Return the keys that have state, by hash, and about how many bytes each has.
+        """Return the hashes of the keys that have state, and about how many bytes each has.
 
-        A pass over the state: ask when a plan is to be made, not every batch.
+        It reads the whole state: call it to compute a plan, not in every batch.
         """
-        parts = [store.key_bytes() for store in self.stores().values()]
-        hashes, places = np.unique(np.concatenate([h for h, _ in parts]), return_inverse=True)
-        sizes = np.bincount(places, np.concatenate([b for _, b in parts]), len(hashes))
-        return hashes, sizes.astype(np.int64)
+        keys = np.unique(np.concatenate([store.keys() for store in self.stores().values()]))
+        return keys, self.key_rows_and_bytes(keys)[1]
 
     def key_rows_and_bytes(self, keys: Hashes) -> tuple[Indices, Indices]:
-        """Return how many rows each of the keys has, and about how many bytes they are.
+        """Return how many rows each of the keys has, and about how many bytes.
 
-        Costs what is asked for, not what is kept: each run is indexed once, as for joins.
+        The cost grows with the keys, not with the state: each run is indexed once, as for joins.
         """
         rows, sizes = np.zeros((2, len(keys)), dtype=np.int64)
         for store in self.stores().values():
             index = HashIndex(store.key_columns or ())
             for run in store.runs:
-                here = index.run_index(run).count(keys, run.first_live)
-                rows += here
-                sizes += here * run.live_rows.nbytes // len(run)
+                run_rows = index.run_index(run).count(keys, run.first_live)
+                rows += run_rows
+                sizes += run_rows * run.live_rows.nbytes // len(run)
         return rows, sizes
 
     def grouped_row_counts(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
-        """Return the key of each group of new rows, a list of columns, and how many rows it has.
+        """Return the key of each group of the last step's rows, as columns, and its row count.
 
-        None unless the last step has grouped all new rows anyway, as many as are given.
+        None unless the last step grouped all of its `rows` new rows.
         """
         return None
 
     def save(self) -> SavedState:
-        """Hand out the state; segments are immutable and named once and for all."""
-        named: dict[str, object] = {}
+        """Save the state; segments are immutable, and each save returns only new ones."""
+        stores: dict[str, object] = {}
         segments: dict[str, pa.Table] = {}
         for label, store in self.stores().items():
-            named[label], fresh = store.save()
-            segments |= fresh
+            stores[label], new_segments = store.save()
+            segments |= new_segments
         manifest = {
             "version": STATE_VERSION,
             "watermark_us": self.watermark_us,
-            "answered_us": dict(self.emitted_until_us()),
-            "stores": named,
+            "emitted_until_us": dict(self.emitted_until_us()),
+            "stores": stores,
         }
         return SavedState(json.dumps(manifest, separators=(",", ":")).encode(), segments)
 
     def load(self, manifest: bytes, read: Callable[[str], pa.Table]) -> None:
-        """Take on a saved state; the task must be fresh."""
+        """Load a saved state into this task, which must be new."""
         saved = json.loads(manifest)
         if saved.get("version") != STATE_VERSION:
-            raise ValueError(f"the state is of version {saved.get('version')}, not {STATE_VERSION}")
+            raise ValueError(
+                f"the state has version {saved.get('version')}, expected {STATE_VERSION}; "
+                "start with a new checkpoint"
+            )
         self.watermark_us = saved["watermark_us"]
-        self.restore_emitted_until(saved["answered_us"])
+        self.restore_emitted_until(saved["emitted_until_us"])
         for label, store in self.stores().items():
             store.load(saved["stores"].get(label, []), read)
 
-    def release(self, select: HashSelector) -> bytes | None:
-        """Take out the state of the keys whose hash is selected, for another task to accept."""
-        return self._release(select)
-
-    def release_all(self) -> bytes | None:
-        """Take out the whole state."""
-        return self._release(None)
-
-    def accept(self, blob: bytes) -> None:
-        """Take in what another task of this query released."""
-        stores = self.stores()
-        for entry in pa.ipc.open_stream(blob).read_all().to_pylist():
-            rows = pa.ipc.open_stream(entry["rows"]).read_all()
-            stores[entry["store"]].append(rows, entry["floor_us"])
-
-    def _release(self, select: HashSelector | None) -> bytes | None:
-        answered = self.emitted_until_us()
+    def release(self, select: HashSelector | None) -> bytes | None:
+        """Remove the state of the selected keys, and return it for another task to accept."""
+        emitted = self.emitted_until_us()
         entries = [
             {
                 "store": label,
-                "floor_us": answered.get(label, BEFORE_ALL_TIME_US),
-                "rows": table_to_ipc(rows),
+                "emitted_until_us": emitted.get(label, NO_WATERMARK_US),
+                "rows": pack(rows).to_pybytes(),
             }
             for label, store in self.stores().items()
             for rows in store.release(select)
         ]
-        return (
-            table_to_ipc(pa.Table.from_pylist(entries, schema=_TRANSFER_SCHEMA))
-            if entries
-            else None
-        )
+        if not entries:
+            return None
+        blob: bytes = pack(pa.Table.from_pylist(entries, schema=_TRANSFER_SCHEMA)).to_pybytes()
+        return blob
+
+    def release_all(self) -> bytes | None:
+        """Remove the whole state, also of a query without a key, and return it."""
+        return self.release(None)
+
+    def accept(self, blob: bytes) -> None:
+        """Add state that another task of this query released."""
+        stores = self.stores()
+        for entry in unpack(blob).to_pylist():
+            stores[entry["store"]].append(unpack(entry["rows"]), entry["emitted_until_us"])
+
+
+def filter_and_count(
+    rows: pa.Table, mask: pa.ChunkedArray, stream: str, dropped: dict[str, int]
+) -> pa.Table:
+    """Return the rows that a mask selects; note in `dropped` the largest number left out."""
+    count = len(rows) - (pc.sum(mask).as_py() or 0)
+    if count == 0:
+        return rows
+    dropped[stream] = max(dropped.get(stream, 0), count)
+    return rows.filter(mask)

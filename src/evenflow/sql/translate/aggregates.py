@@ -1,7 +1,7 @@
-"""Aggregates as three steps: partial rows of a batch, merged partials, the answer.
+"""Aggregates in three steps: partial columns of a batch, merged partial columns, the result.
 
-`update` makes a partial column from rows, `merge` combines partial columns (and is applied to its
-own results when runs of partials are combined), `final` computes the answer from merged columns.
+`update` computes a partial column from rows, `merge` combines partial columns (also those that are
+merged already), and `final` computes the result from the merged columns.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.translate.functions import refusal_message
-from evenflow.sql.translate.translator import Translator, quote_sql
+from evenflow.sql.translate.refusals import refusal, unsupported
+from evenflow.sql.translate.translator import Translator
 from evenflow.sql.translate.typed_expr import Ast
 
 
 @dataclass(frozen=True, slots=True)
 class PartialColumn:
-    """One stored column: how rows make it and how two become one (`{}` is the column)."""
+    """One stored column: how rows are aggregated into it, and how it is merged (`{}` is it)."""
 
     update: str
     merge: str
@@ -28,50 +27,36 @@ class PartialColumn:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate: its stored columns and its answer (`{0}`, `{1}` are the merged columns)."""
+    """An aggregate: its stored columns and its result (`{0}`, `{1}` are the merged columns)."""
 
     partials: tuple[PartialColumn, ...]
     final: str
     type: pa.DataType
 
 
-AggregateRule = Callable[[Translator, Ast, str], Aggregate]
+AggregateRule = Callable[[Translator, Ast, str], Aggregate]  # the string is the FILTER clause
 
 
 def read_aggregate(translate: Translator, node: Ast) -> Aggregate | None:
-    """Read an aggregate call, or return None if the node is something else."""
-    given = node
-    kept = ""
+    """Read an aggregate call; return None for any other node."""
+    call, filter_sql = node, ""
     if isinstance(node, exp.Filter):
         condition = translate.boolean(node.expression.this)
-        node, kept = node.this, f" FILTER (WHERE {condition.sql})"
-    if isinstance(node, exp.Anonymous):
-        node = _to_aggregate_node(node)
-    if not isinstance(node, exp.AggFunc):
-        if given is not node and kept:
-            raise InputError(f"{quote_sql(given)} is refused: FILTER needs an aggregate before it")
+        call, filter_sql = node.this, f" FILTER (WHERE {condition.sql})"
+    if isinstance(call, exp.Anonymous):
+        call = _to_aggregate_node(call)
+    if not isinstance(call, exp.AggFunc):
+        if filter_sql:
+            raise refusal(node, "is refused: FILTER needs an aggregate before it")
         return None
-    if isinstance(node, exp.Count):
-        return _count(translate, node, kept)
-    rule = _RULES.get(type(node))
+    if isinstance(call, exp.Count):
+        return _count(translate, call, filter_sql)
+    rule = _RULES.get(type(call))
     if rule is None:
-        raise InputError(_refusal(node))
-    if isinstance(node.this, exp.Distinct):
-        raise InputError(f"{quote_sql(node)}: DISTINCT is supported in count(DISTINCT x) only")
-    return rule(translate, node, kept)
-
-
-def _refusal(node: Ast) -> str:
-    reasons: dict[type, str] = {
-        exp.First: "the first row depends on arrival; use min or max",
-        exp.Last: "the last row depends on arrival; use min or max",
-        exp.AnyValue: "the value taken depends on arrival; use min or max",
-        exp.ArrayAgg: "the order depends on arrival; aggregate numbers, or write a Python operator",
-        exp.ArrayUniqueAgg: "the order depends on arrival; use count(DISTINCT x)",
-        exp.ApproxDistinct: "its answer differs between engines; use count(DISTINCT x)",
-    }
-    advice = reasons.get(type(node))
-    return f"{quote_sql(node)} is refused: {advice}" if advice else refusal_message(node)
+        raise unsupported(call)
+    if isinstance(call.this, exp.Distinct):
+        raise refusal(call, "is not supported: use DISTINCT only in count(DISTINCT x)")
+    return rule(translate, call, filter_sql)
 
 
 def _to_aggregate_node(node: Ast) -> Ast:
@@ -83,100 +68,92 @@ def _to_aggregate_node(node: Ast) -> Ast:
     return node
 
 
-def _count(translate: Translator, node: Ast, kept: str) -> Aggregate:
-    asked = node.this
-    if isinstance(asked, exp.Distinct):
-        if len(asked.expressions) != 1:
-            raise InputError(f"{quote_sql(node)}: count(DISTINCT) takes one expression")
-        value = translate(asked.expressions[0])
-        there = f"{value.sql} IS NOT NULL"
-        kept = kept.removesuffix(")") + f" AND {there})" if kept else f" FILTER (WHERE {there})"
-        seen = f"list(DISTINCT {value.sql}){kept}"
-        merged = "list_distinct(flatten(list({0}) FILTER (WHERE {0} IS NOT NULL)))"
-        final = "CAST(coalesce(len({0}), 0) AS BIGINT)"
-        kind = pa.list_(types.physical_type(value.type))
-        return Aggregate((PartialColumn(seen, merged, kind),), final, types.LONG)
+def _counter(counted_sql: str, filter_sql: str) -> PartialColumn:
+    update = f"CAST(count({counted_sql}){filter_sql} AS BIGINT)"
+    return PartialColumn(update, "CAST(sum({}) AS BIGINT)", types.LONG)
+
+
+def _count(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
+    counted = node.this
+    if isinstance(counted, exp.Distinct):
+        return _count_distinct(translate, node, filter_sql)
     if node.expressions:
-        raise InputError(f"{quote_sql(node)}: count takes one expression or *")
-    inner = "*" if isinstance(asked, exp.Star) else translate(asked).sql
-    update = f"CAST(count({inner}){kept} AS BIGINT)"
-    return Aggregate(
-        (PartialColumn(update, "CAST(sum({}) AS BIGINT)", types.LONG),), "{0}", types.LONG
-    )
+        raise refusal(node, "has several arguments; count takes one expression or *")
+    sql = "*" if isinstance(counted, exp.Star) else translate(counted).sql
+    return Aggregate((_counter(sql, filter_sql),), "{0}", types.LONG)
 
 
-def _count_if(translate: Translator, node: Ast, kept: str) -> Aggregate:
+def _count_distinct(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
+    if len(node.this.expressions) != 1:
+        raise refusal(node, "has several arguments; count(DISTINCT) takes one expression")
+    value = translate(node.this.expressions[0])
+    condition = f"{value.sql} IS NOT NULL"
+    if filter_sql:
+        filter_sql = filter_sql.removesuffix(")") + f" AND {condition})"
+    else:
+        filter_sql = f" FILTER (WHERE {condition})"
+    update = f"list(DISTINCT {value.sql}){filter_sql}"
+    merge = "list_distinct(flatten(list({0}) FILTER (WHERE {0} IS NOT NULL)))"
+    partial = PartialColumn(update, merge, pa.list_(types.physical_type(value.type)))
+    return Aggregate((partial,), "CAST(coalesce(len({0}), 0) AS BIGINT)", types.LONG)
+
+
+def _count_if(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
     condition = translate.boolean(node.this)
-    update = f"CAST(count(CASE WHEN {condition.sql} THEN 1 END){kept} AS BIGINT)"
-    return Aggregate(
-        (PartialColumn(update, "CAST(sum({}) AS BIGINT)", types.LONG),), "{0}", types.LONG
-    )
+    partial = _counter(f"CASE WHEN {condition.sql} THEN 1 END", filter_sql)
+    return Aggregate((partial,), "{0}", types.LONG)
 
 
-def _sum(translate: Translator, node: Ast, kept: str) -> Aggregate:
+def _sum(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
     value = translate(node.this)
     if not types.is_number(value.type):
-        raise InputError(
-            f"{quote_sql(node)} needs a number, got {types.spark_name(value.type)}; write a cast"
-        )
+        raise refusal(node, f"needs a number, got {types.spark_name(value.type)}; write a cast")
     kind = types.LONG if types.is_integer(value.type) else types.DOUBLE
     if types.is_decimal(value.type):
         kind = pa.decimal128(min(value.type.precision + 10, 38), value.type.scale)
     name = types.duckdb_name(kind)
     operand = f"CAST({value.sql} AS DOUBLE)" if kind == types.DOUBLE else value.sql
-    update, merge = f"CAST(sum({operand}){kept} AS {name})", f"CAST(sum({{}}) AS {name})"
+    update, merge = f"CAST(sum({operand}){filter_sql} AS {name})", f"CAST(sum({{}}) AS {name})"
     return Aggregate((PartialColumn(update, merge, kind),), "{0}", kind)
 
 
-def _avg(translate: Translator, node: Ast, kept: str) -> Aggregate:
+def _avg(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
     value = translate(node.this)
     if not types.is_number(value.type) or types.is_decimal(value.type):
-        raise InputError(
-            f"{quote_sql(node)} averages {types.spark_name(value.type)}; cast it to DOUBLE"
-        )
-    total = PartialColumn(
-        f"CAST(sum(CAST({value.sql} AS DOUBLE)){kept} AS DOUBLE)", "sum({})", types.DOUBLE
-    )
-    number = PartialColumn(
-        f"CAST(count({value.sql}){kept} AS BIGINT)", "CAST(sum({}) AS BIGINT)", types.LONG
-    )
+        raise refusal(node, f"averages {types.spark_name(value.type)}; cast it to DOUBLE")
+    update = f"CAST(sum(CAST({value.sql} AS DOUBLE)){filter_sql} AS DOUBLE)"
+    total = PartialColumn(update, "sum({})", types.DOUBLE)
     final = "CAST(CASE WHEN {1} = 0 THEN NULL ELSE {0} / {1} END AS DOUBLE)"
-    return Aggregate((total, number), final, types.DOUBLE)
+    return Aggregate((total, _counter(value.sql, filter_sql)), final, types.DOUBLE)
 
 
-def _min_max(name: str) -> AggregateRule:
-    def rule(translate: Translator, node: Ast, kept: str) -> Aggregate:
-        value = translate(node.this)
-        kind = types.physical_type(value.type)
-        partial = PartialColumn(f"{name}({value.sql}){kept}", f"{name}({{}})", kind)
+def _same_function(name: str, *, boolean: bool = False) -> AggregateRule:
+    """Return the rule of an aggregate whose partial columns are merged by itself."""
+
+    def rule(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
+        value = translate.boolean(node.this) if boolean else translate(node.this)
+        update, merge = f"{name}({value.sql}){filter_sql}", f"{name}({{}})"
+        partial = PartialColumn(update, merge, types.physical_type(value.type))
         return Aggregate((partial,), "{0}", value.type)
 
     return rule
 
 
-def _logical(name: str) -> AggregateRule:
-    def rule(translate: Translator, node: Ast, kept: str) -> Aggregate:
-        value = translate.boolean(node.this)
-        partial = PartialColumn(f"{name}({value.sql}){kept}", f"{name}({{}})", types.BOOLEAN)
-        return Aggregate((partial,), "{0}", types.BOOLEAN)
-
-    return rule
-
-
 def _variance(final: str) -> AggregateRule:
-    """Describe variances by count, mean and sum of squared deviations, merged pairwise exactly."""
+    """Return the rule of a variance: count, mean and sum of squared deviations, merged pairwise."""
 
-    def rule(translate: Translator, node: Ast, kept: str) -> Aggregate:
+    def rule(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
         value = translate(node.this)
         if not types.is_number(value.type):
-            raise InputError(f"{quote_sql(node)} needs a number; write a cast")
+            raise refusal(node, "needs a number; write a cast")
         operand = f"CAST({value.sql} AS DOUBLE)"
         kind = pa.struct([("n", types.DOUBLE), ("mean", types.DOUBLE), ("m2", types.DOUBLE)])
+        count, mean, variance = (
+            f"{name}({operand}){filter_sql}" for name in ("count", "avg", "var_pop")
+        )
         update = (
-            f"{{'n': CAST(count({operand}){kept} AS DOUBLE), "
-            f"'mean': CAST(coalesce(avg({operand}){kept}, 0) AS DOUBLE), "
-            f"'m2': CAST(coalesce(var_pop({operand}){kept} * count({operand}){kept}, 0) "
-            "AS DOUBLE)}"
+            f"{{'n': CAST({count} AS DOUBLE), 'mean': CAST(coalesce({mean}, 0) AS DOUBLE), "
+            f"'m2': CAST(coalesce({variance} * {count}, 0) AS DOUBLE)}}"
         )
         merge = (
             "list_reduce(list({}), lambda a, b: {{'n': a.n + b.n, "
@@ -197,10 +174,10 @@ _RULES: dict[type, AggregateRule] = {
     exp.CountIf: _count_if,
     exp.Sum: _sum,
     exp.Avg: _avg,
-    exp.Min: _min_max("min"),
-    exp.Max: _min_max("max"),
-    exp.LogicalAnd: _logical("bool_and"),
-    exp.LogicalOr: _logical("bool_or"),
+    exp.Min: _same_function("min"),
+    exp.Max: _same_function("max"),
+    exp.LogicalAnd: _same_function("bool_and", boolean=True),
+    exp.LogicalOr: _same_function("bool_or", boolean=True),
     exp.Stddev: _variance(_SAMPLE_SQL % "sqrt({0}.m2 / ({0}.n - 1))"),
     exp.StddevSamp: _variance(_SAMPLE_SQL % "sqrt({0}.m2 / ({0}.n - 1))"),
     exp.StddevPop: _variance(_POPULATION_SQL % "sqrt({0}.m2 / {0}.n)"),

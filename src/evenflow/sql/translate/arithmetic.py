@@ -1,72 +1,70 @@
-"""Plus, minus, times: of numbers in the precision Spark gives, of timestamps and intervals."""
+"""Arithmetic of numbers with Spark's precision, of timestamps and intervals, and rounding."""
 
 from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.translate.intervals import interval_us
-from evenflow.sql.translate.literals import translate_literal
-from evenflow.sql.translate.translator import Rule, Translator, compose_expr, quote_sql
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr
+from evenflow.sql.translate.literals import interval_us, translate_literal
+from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.translator import Rule, Translator, register, widen
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
 
 _OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
+def _numbers(translate: Translator, node: Ast, *arguments: Ast) -> list[TypedExpr]:
+    values = [translate(argument) for argument in arguments]
+    for value in values:
+        if not types.is_number(value.type) and value.type != types.NULL:
+            advice = "use an INTERVAL" if types.is_timestamp(value.type) else "write a cast"
+            raise refusal(node, f"needs numbers, got {types.spark_name(value.type)}; {advice}")
+    # A NULL gets the type of the other operand.
+    kind = next((v.type for v in values if v.type != types.NULL), types.DOUBLE)
+    return [v.cast(kind) if v.type == types.NULL else v for v in values]
+
+
 def _arithmetic(translate: Translator, node: Ast) -> TypedExpr:
     if isinstance(node, exp.Add | exp.Sub):
-        if isinstance(node.right, exp.Interval) or _is_interval(node.right):
+        if _is_interval(node.right):
             return _shift_timestamp(translate, node)
         if isinstance(node, exp.Add) and _is_interval(node.left):
             return _shift_timestamp(translate, exp.Add(this=node.right, expression=node.left))
-    left, right = translate(node.left), translate(node.right)
-    for side in (left, right):
-        if not (types.is_number(side.type) or side.type == types.NULL):
-            raise InputError(
-                f"{quote_sql(node)}: {types.spark_name(side.type)} is no number; "
-                "times take an INTERVAL, for the rest write a cast"
-            )
-    if left.type == types.NULL:
-        left = left.cast(types.DOUBLE if right.type == types.NULL else right.type)
-    if right.type == types.NULL:
-        right = right.cast(left.type)
-    sign = _OPERATORS[type(node)]
+    left, right = _numbers(translate, node, node.left, node.right)
+    operator = _OPERATORS[type(node)]
     if types.is_decimal(left.type) or types.is_decimal(right.type):
-        return _decimal_arithmetic(node, sign, left, right)
-    left, right = translate.widen_operands(node, left, right)
-    return compose_expr(f"({left.sql} {sign} {right.sql})", left.type, left, right)
+        return _decimal_arithmetic(node, operator, left, right)
+    left, right = widen(node, left, right)
+    return compose_expr(f"({left.sql} {operator} {right.sql})", left.type, left, right)
 
 
-def _decimal_arithmetic(node: Ast, sign: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
-    """Add, subtract or multiply exactly, in the precision Spark gives."""
+def _decimal_arithmetic(node: Ast, operator: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
+    """Compute exactly, with the precision that Spark gives the result."""
     if types.is_floating(left.type) or types.is_floating(right.type):
         left, right = left.cast(types.DOUBLE), right.cast(types.DOUBLE)
-        return compose_expr(f"({left.sql} {sign} {right.sql})", types.DOUBLE, left, right)
-    a, b = operand_decimal_type(left), operand_decimal_type(right)
-    if sign == "*":
+        return compose_expr(f"({left.sql} {operator} {right.sql})", types.DOUBLE, left, right)
+    a, b = _operand_decimal_type(left), _operand_decimal_type(right)
+    if operator == "*":
         digits, scale = a.precision + b.precision + 1, a.scale + b.scale
     else:
         scale = max(a.scale, b.scale)
         digits = max(a.precision - a.scale, b.precision - b.scale) + scale + 1
     if digits > types.MAX_DECIMAL_DIGITS:
-        raise InputError(
-            f"{quote_sql(node)} needs {digits} digits of DECIMAL, 38 is the most; "
-            "cast a side to fewer digits or to DOUBLE"
-        )
+        problem = f"needs {digits} digits of DECIMAL, but 38 is the maximum"
+        raise refusal(node, f"{problem}; cast a side to fewer digits or to DOUBLE")
     kind = pa.decimal128(digits, scale)
     left, right = left.cast(a), right.cast(b)
     name = types.duckdb_name(kind)
-    if sign == "*":
+    if operator == "*":
         sql = f"CAST({left.sql} * {right.sql} AS {name})"
     else:
-        sql = f"CAST(CAST({left.sql} AS {name}) {sign} CAST({right.sql} AS {name}) AS {name})"
+        sql = f"CAST(CAST({left.sql} AS {name}) {operator} CAST({right.sql} AS {name}) AS {name})"
     return compose_expr(sql, kind, left, right)
 
 
-def operand_decimal_type(value: TypedExpr) -> pa.Decimal128Type:
-    """Return the decimal type of an operand; Spark takes a literal at its own length."""
+def _operand_decimal_type(value: TypedExpr) -> pa.Decimal128Type:
+    """Return the decimal type of an operand; an integer literal has as many digits as written."""
     if isinstance(value.literal, int) and types.is_integer(value.type):
         return pa.decimal128(max(len(str(abs(value.literal))), 1), 0)
     return types.decimal_type_of(value.type)
@@ -81,31 +79,142 @@ def _is_interval(node: Ast) -> bool:
 
 
 def _shift_timestamp(translate: Translator, node: Ast) -> TypedExpr:
-    """Move a timestamp by a constant."""
     value, by_us = translate(node.left), interval_us(node.right)
     if not types.is_timestamp(value.type):
-        raise InputError(
-            f"{quote_sql(node)} adds an interval to {types.spark_name(value.type)}; "
-            "cast it to TIMESTAMP first"
-        )
+        kind = types.spark_name(value.type)
+        raise refusal(node, f"adds an interval to {kind}; cast it to TIMESTAMP first")
     if isinstance(node, exp.Sub):
         by_us = -by_us
     sql = f"({value.sql} + to_microseconds({by_us}))"
-    moved = value.time.shifted(by_us) if value.time else None
-    return replace(compose_expr(sql, value.type, value), time=moved)
+    time = value.time.shifted(by_us) if value.time else None
+    return replace(compose_expr(sql, value.type, value), time=time)
 
 
 def _negate(translate: Translator, node: Ast) -> TypedExpr:
-    if isinstance(node.this, exp.Literal) and not node.this.is_string:
-        value = translate(node.this)
-        if isinstance(value.literal, int):
-            return translate_literal(
-                translate, exp.Literal(this=f"-{node.this.this}", is_string=False)
-            )
     value = translate(node.this)
+    if isinstance(node.this, exp.Literal) and isinstance(value.literal, int):
+        negative = exp.Literal(this=f"-{node.this.this}", is_string=False)
+        return translate_literal(translate, negative)
     if not types.is_number(value.type):
-        raise InputError(f"{quote_sql(node)}: {types.spark_name(value.type)} has no sign")
+        raise refusal(node, f"negates {types.spark_name(value.type)}, which is not a number")
     return compose_expr(f"(-{value.sql})", value.type, value)
 
 
-ARITHMETIC_RULES: dict[type, Rule] = {exp.Neg: _negate, **dict.fromkeys(_OPERATORS, _arithmetic)}
+def _fail_on_zero(divisor: str, sql: str) -> str:
+    failure = "error('division by zero; write try_divide(a, b) to get NULL instead')"
+    return f"CASE WHEN {divisor} = 0 THEN {failure} ELSE {sql} END"
+
+
+def _division(*, safe: bool) -> Rule:
+    def rule(translate: Translator, node: Ast) -> TypedExpr:
+        operands = _numbers(translate, node, node.this, node.expression)
+        kinds = [operand.type for operand in operands]
+        if any(map(types.is_decimal, kinds)) and not any(map(types.is_floating, kinds)):
+            problem = "divides DECIMALs, whose last digits would differ from Spark's"
+            raise refusal(node, f"{problem}; cast one side to DOUBLE")
+        left, right = (operand.cast(types.DOUBLE) for operand in operands)
+        if safe:
+            sql = f"CASE WHEN {right.sql} = 0 THEN NULL ELSE {left.sql} / {right.sql} END"
+        else:
+            sql = _fail_on_zero(right.sql, f"{left.sql} / {right.sql}")
+        return compose_expr(f"CAST({sql} AS DOUBLE)", types.DOUBLE, left, right)
+
+    return rule
+
+
+def _integer_division(translate: Translator, node: Ast) -> TypedExpr:
+    left, right = _numbers(translate, node, node.left, node.right)
+    if not (types.is_integer(left.type) and types.is_integer(right.type)):
+        raise refusal(node, "needs integers; cast both sides to BIGINT")
+    left, right = left.cast(types.LONG), right.cast(types.LONG)
+    sql = _fail_on_zero(right.sql, f"{left.sql} // {right.sql}")
+    return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, left, right)
+
+
+def _remainder(translate: Translator, node: Ast) -> TypedExpr:
+    left, right = widen(node, *_numbers(translate, node, node.left, node.right))
+    if types.is_decimal(left.type):
+        raise refusal(node, "takes the remainder of DECIMALs; cast both to BIGINT")
+    sql = _fail_on_zero(right.sql, f"{left.sql} % {right.sql}")
+    return compose_expr(f"CAST({sql} AS {types.duckdb_name(left.type)})", left.type, left, right)
+
+
+def _pmod(translate: Translator, node: Ast) -> TypedExpr:
+    left, right = widen(node, *_numbers(translate, node, *node.expressions))
+    if not types.is_integer(left.type):
+        raise refusal(node, "needs integers; cast both sides to BIGINT")
+    rest = f"({left.sql} % {right.sql})"
+    cycle = f"CASE WHEN {rest} < 0 THEN ({rest} + {right.sql}) % {right.sql} ELSE {rest} END"
+    sql = f"CAST({_fail_on_zero(right.sql, cycle)} AS {types.duckdb_name(left.type)})"
+    return compose_expr(sql, left.type, left, right)
+
+
+def _of_double(template: str, result: pa.DataType = types.DOUBLE) -> Rule:
+    def rule(translate: Translator, node: Ast) -> TypedExpr:
+        value = _numbers(translate, node, node.this)[0].cast(types.DOUBLE)
+        return compose_expr(template.format(value.sql), result, value)
+
+    return rule
+
+
+def _power(translate: Translator, node: Ast) -> TypedExpr:
+    operands = _numbers(translate, node, node.left, node.right)
+    left, right = (operand.cast(types.DOUBLE) for operand in operands)
+    return compose_expr(f"pow({left.sql}, {right.sql})", types.DOUBLE, left, right)
+
+
+def _abs(translate: Translator, node: Ast) -> TypedExpr:
+    (value,) = _numbers(translate, node, node.this)
+    return compose_expr(f"abs({value.sql})", value.type, value)
+
+
+def _ceil_or_floor(name: str) -> Rule:
+    def rule(translate: Translator, node: Ast) -> TypedExpr:
+        (value,) = _numbers(translate, node, node.this)
+        if node.args.get("decimals") is not None or types.is_decimal(value.type):
+            raise refusal(node, "needs an integer or a DOUBLE, and no number of digits")
+        return compose_expr(f"CAST({name}({value.sql}) AS BIGINT)", types.LONG, value)
+
+    return rule
+
+
+def _round(translate: Translator, node: Ast) -> TypedExpr:
+    (value,) = _numbers(translate, node, node.this)
+    decimals = node.args.get("decimals")
+    digits = 0 if decimals is None else translate(decimals).literal
+    if not isinstance(digits, int) or not 0 <= digits <= 9:
+        raise refusal(node, "needs a constant number of digits from 0 to 9")
+    if types.is_integer(value.type):
+        return value
+    if types.is_decimal(value.type):
+        scale = min(digits, value.type.scale)
+        kind = pa.decimal128(min(value.type.precision - value.type.scale + 1 + scale, 38), scale)
+        return compose_expr(f"CAST({value.sql} AS {types.duckdb_name(kind)})", kind, value)
+    # Through the shortest decimal text, as Spark does: 2.675 rounds to 2.68 although the double
+    # is slightly below it. Beyond 1e15 a double has no such digits.
+    rounded = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38,{digits}))"
+    rounded = f"CAST({rounded} AS {types.duckdb_name(value.type)})"
+    sql = f"(CASE WHEN abs({value.sql}) < 1e15 THEN {rounded} ELSE {value.sql} END)"
+    return compose_expr(sql, value.type, value)
+
+
+register(
+    {
+        **dict.fromkeys(_OPERATORS, _arithmetic),
+        exp.Neg: _negate,
+        exp.Div: _division(safe=False),
+        exp.SafeDivide: _division(safe=True),
+        exp.IntDiv: _integer_division,
+        exp.Mod: _remainder,
+        exp.Abs: _abs,
+        exp.Ceil: _ceil_or_floor("ceil"),
+        exp.Floor: _ceil_or_floor("floor"),
+        exp.Round: _round,
+        exp.Sqrt: _of_double("(CASE WHEN {0} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({0}) END)"),
+        exp.Exp: _of_double("exp({0})"),
+        exp.Ln: _of_double("(CASE WHEN {0} <= 0 THEN NULL ELSE ln({0}) END)"),
+        exp.Pow: _power,
+        exp.IsNan: _of_double("coalesce(isnan({0}), FALSE)", types.BOOLEAN),
+    },
+    {"pmod": _pmod},
+)

@@ -1,5 +1,6 @@
-"""Constants: numbers as Spark types them, strings, dates and timestamps in UTC."""
+"""Constants: numbers with Spark's types, strings, dates and timestamps in UTC, intervals."""
 
+import re
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -7,33 +8,45 @@ from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.translate.translator import Rule, Translator
+from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.translator import Translator, register
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
+
+_UNIT_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_AMOUNT_AND_UNIT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
 def translate_literal(_: Translator, node: Ast) -> TypedExpr:
-    """Read a constant."""
-    written = str(node.this)
+    """Translate a number or a string."""
+    text = str(node.this)
     if node.is_string:
-        return TypedExpr(types.quote_string(written), types.STRING, literal=written)
-    if written.lstrip("-").isdigit():
-        value = int(written)
+        return TypedExpr(types.quote_string(text), types.STRING, literal=text)
+    if text.lstrip("-").isdigit():
+        value = int(text)
         if abs(value) >= 1 << 63:
-            raise InputError(f"the number {written} is beyond BIGINT; write it as a DECIMAL cast")
+            raise InputError(f"the number {text} is too large for BIGINT; cast it to DECIMAL")
         kind = types.INT if -(1 << 31) <= value < 1 << 31 else types.LONG
         return TypedExpr(f"CAST({value} AS {types.duckdb_name(kind)})", kind, literal=value)
-    if "e" in written.lower():
-        return TypedExpr(f"CAST({float(written)!r} AS DOUBLE)", types.DOUBLE)
-    whole, _dot, fraction = written.partition(".")
+    if "e" in text.lower():
+        return TypedExpr(f"CAST({float(text)!r} AS DOUBLE)", types.DOUBLE)
+    whole, _dot, fraction = text.partition(".")
     digits = max(len(whole.lstrip("0")) + len(fraction), len(fraction), 1)
     if digits > types.MAX_DECIMAL_DIGITS or not (whole + fraction).isdigit():
-        raise InputError(f"the number {written[:50]} cannot be read; at most 38 digits")
+        raise InputError(f"the number {text[:50]} cannot be read; at most 38 digits")
     exact = pa.decimal128(digits, len(fraction))
-    return TypedExpr(f"CAST({types.quote_string(written)} AS {types.duckdb_name(exact)})", exact)
+    return TypedExpr(f"CAST({types.quote_string(text)} AS {types.duckdb_name(exact)})", exact)
 
 
 def coerce_time_literal(value: TypedExpr, other: TypedExpr) -> TypedExpr:
-    """Read a string literal that stands beside a date or timestamp, as Spark does."""
+    """Read a string that is compared with a date or timestamp as one, like Spark."""
     if not isinstance(value.literal, str):
         return value
     try:
@@ -43,20 +56,68 @@ def coerce_time_literal(value: TypedExpr, other: TypedExpr) -> TypedExpr:
         if types.is_timestamp(other.type):
             return TypedExpr(timestamp_sql(value.literal), other.type)
     except ValueError:
-        raise InputError(f"{value.literal!r} is no date or time; write '2026-01-31'") from None
+        raise InputError(f"{value.literal!r} is not a date; write '2026-01-31'") from None
     return value
 
 
-def timestamp_sql(written: str) -> str:
-    """Write a timestamp literal, read in UTC where it names no zone."""
-    moment = datetime.fromisoformat(written)
+def timestamp_sql(text: str) -> str:
+    """Write a timestamp literal; without a time zone it is in UTC."""
+    moment = datetime.fromisoformat(text)
     if (offset := moment.utcoffset()) is not None:
         moment = (moment - offset).replace(tzinfo=None)
     return f"TIMESTAMP {types.quote_string(moment.isoformat(' '))}"
 
 
-LITERAL_RULES: dict[type, Rule] = {
-    exp.Literal: translate_literal,
-    exp.Null: lambda t, n: TypedExpr("CAST(NULL AS INTEGER)", types.NULL),
-    exp.Boolean: lambda t, n: TypedExpr("TRUE" if n.this else "FALSE", types.BOOLEAN),
-}
+def parse_span_us(text: str) -> int:
+    """Read a span of time.
+
+    >>> parse_span_us("1 minute 30 seconds")
+    90000000
+    """
+    words, total_us, at = text.strip().lower().removeprefix("interval "), 0.0, 0
+    while at < len(words) and (part := _AMOUNT_AND_UNIT.match(words, at)) is not None:
+        total_us += float(part[1]) * _unit_us(part[2], text)
+        at = part.end()
+    if at == 0 or at < len(words):
+        raise InputError(f"{text!r} is not a span of time; write for example '10 seconds'")
+    return round(total_us)
+
+
+def interval_us(node: Ast) -> int:
+    """Read INTERVAL 20 SECONDS, or a sum or difference of intervals."""
+    if isinstance(node, exp.Paren):
+        return interval_us(node.this)
+    if isinstance(node, exp.Add):
+        return interval_us(node.left) + interval_us(node.right)
+    if isinstance(node, exp.Sub):
+        return interval_us(node.left) - interval_us(node.right)
+    amount, sign = node.this, 1
+    if isinstance(amount, exp.Neg):
+        amount, sign = amount.this, -1
+    if not isinstance(node, exp.Interval) or not isinstance(amount, exp.Literal):
+        raise refusal(node, "is not a constant interval; write for example INTERVAL 20 SECONDS")
+    unit, text = node.args.get("unit"), str(amount.this)
+    if unit is None:
+        return sign * parse_span_us(text)
+    if not isinstance(unit, exp.Var) or not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
+        raise refusal(node, "cannot be read; write for example INTERVAL 20 SECONDS")
+    return sign * round(float(text) * _unit_us(str(unit.this), node.sql("spark")))
+
+
+def _unit_us(word: str, text: str) -> int:
+    unit = _UNIT_US.get(word.lower().removesuffix("s"))
+    if unit is None:
+        raise InputError(
+            f"{text!r} has the unit {word.lower()!r}; "
+            "use days, hours, minutes, seconds or less (months vary in length)"
+        )
+    return unit
+
+
+register(
+    {
+        exp.Literal: translate_literal,
+        exp.Null: lambda t, n: TypedExpr("CAST(NULL AS INTEGER)", types.NULL),
+        exp.Boolean: lambda t, n: TypedExpr("TRUE" if n.this else "FALSE", types.BOOLEAN),
+    }
+)

@@ -1,7 +1,7 @@
-"""Turn a Spark SQL expression into a DuckDB expression of the same value and Spark's type.
+"""Translate a Spark SQL expression to a DuckDB expression with Spark's type and value.
 
-The text that reaches DuckDB is written piece by piece from an allow-list: a node that no rule here
-or in `functions` knows is refused. Nothing of the user's text is passed on unread.
+The text for DuckDB is written piece by piece by registered rules, one per type of syntax node; a
+node without a rule is refused. No text of the user is passed on unread.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,27 +12,17 @@ from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql import types
-from evenflow.sql.translate.typed_expr import Ast, Relation, TypedExpr
+from evenflow.sql.query_plan import SUBSCRIPTIONS_ALIAS
+from evenflow.sql.relation import ColumnRef, Relation
+from evenflow.sql.translate.refusals import quote_sql, refusal, unsupported
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
 Override = Callable[[Ast], TypedExpr | None]
-ParameterTypes = dict[str, pa.DataType | None]  # of a template; None until a type is found
-SUBSCRIPTIONS_ALIAS = "_subscriptions"  # the alias of a template's rows of parameters
-SUBSCRIPTION_COLUMN = TypedExpr(
-    f'{types.quote_identifier(SUBSCRIPTIONS_ALIAS)}."subscription"',
-    types.STRING,
-    frozenset([(SUBSCRIPTIONS_ALIAS, "subscription")]),
-    (SUBSCRIPTIONS_ALIAS, "subscription"),
-)
-
-
-def quote_sql(node: Ast) -> str:
-    """Quote a piece of the query for a message, cut where it is long."""
-    sql = " ".join(node.sql("spark").split())
-    return f"`{sql}`" if len(sql) <= 80 else f"`{sql[:77]}...`"
+ParameterTypes = dict[str, pa.DataType | None]  # of a template; None until it is inferred
 
 
 def output_column_name(node: Ast) -> str:
-    """Return the name of a result column; an expression needs one."""
+    """Return the name of a result column; an expression must have an alias."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
     if isinstance(node, exp.Column):
@@ -44,54 +34,49 @@ def output_column_name(node: Ast) -> str:
 
 @dataclass(frozen=True)
 class Translator:
-    """Translate expressions over the given inputs; `override` may answer for a node first.
+    """Translates expressions over the given inputs; `override` is tried first for every node.
 
-    `resolved_columns` gathers every column that was looked up, as (input, column).
+    `resolved_columns` collects the columns that were used.
     """
 
     inputs: Mapping[str, Relation]
     override: Override | None = None
-    parameters: "ParameterTypes | None" = None
-    resolved_columns: set[tuple[str, str]] = field(default_factory=set)
+    parameters: ParameterTypes | None = None
+    resolved_columns: set[ColumnRef] = field(default_factory=set)
 
     def __call__(self, node: Ast) -> TypedExpr:
         """Translate one expression."""
-        if self.override is not None and (answer := self.override(node)) is not None:
-            return answer
-        rule = RULES.get(type(node))
-        if rule is not None:
-            return rule(self, node)
-        from evenflow.sql.translate.functions import (
-            find_rule,  # which is made of rules that call us
-        )
-
-        return find_rule(self, node)
+        if self.override is not None and (value := self.override(node)) is not None:
+            return value
+        rule = None
+        if isinstance(node, exp.Anonymous):
+            rule = NAMED_RULES.get(str(node.this).lower())
+        rule = rule or RULES.get(type(node))
+        if rule is None:
+            raise unsupported(node)
+        return rule(self, node)
 
     def boolean(self, node: Ast) -> TypedExpr:
         """Translate a condition."""
         value = self(node)
         if value.type not in (types.BOOLEAN, types.NULL):
-            raise InputError(
-                f"{quote_sql(node)} is {types.spark_name(value.type)} where a condition is needed; "
-                "compare it with something"
-            )
+            kind = types.spark_name(value.type)
+            raise refusal(node, f"is {kind} where a condition is needed; write a comparison")
         return value.cast(types.BOOLEAN)
 
     def resolve_column(self, node: Ast) -> TypedExpr:
-        """Resolve `a.b`, `b`, and fields of structs after them."""
+        """Resolve `a.b`, `b`, and struct fields after them."""
         parts = [part.name for part in node.parts]
         if len(parts) > 1 and (alias := self._match_alias(parts[0])) is not None:
             relation = self.inputs[alias]
             if relation.find(parts[1]) is None:
-                raise InputError(
-                    f"{alias} has no column {parts[1]!r}; it has "
-                    f"{', '.join(f.name for f in relation.fields)}"
-                )
+                known = ", ".join(f.name for f in relation.fields)
+                raise InputError(f"{alias} has no column {parts[1]!r}; it has {known}")
             return self._struct_fields(self._relation_column(alias, parts[1]), parts[2:])
         owners = [alias for alias, relation in self.inputs.items() if relation.find(parts[0])]
         if not owners:
-            known = sorted({f.name for r in self.inputs.values() for f in r.fields})
-            raise InputError(f"there is no column {parts[0]!r}; there are {', '.join(known)}")
+            names = sorted({f.name for r in self.inputs.values() for f in r.fields})
+            raise InputError(f"there is no column {parts[0]!r}; there are {', '.join(names)}")
         if len(owners) > 1:
             raise InputError(
                 f"column {parts[0]!r} is in {' and in '.join(owners)}; "
@@ -100,7 +85,7 @@ class Translator:
         return self._struct_fields(self._relation_column(owners[0], parts[0]), parts[1:])
 
     def struct_field(self, value: TypedExpr, name: str) -> TypedExpr:
-        """Take a field of a struct."""
+        """Read a field of a struct."""
         if not pa.types.is_struct(value.type):
             raise InputError(f"{types.spark_name(value.type)} has no field {name!r}")
         for entry in value.type:
@@ -108,9 +93,8 @@ class Translator:
                 sql = f"struct_extract({value.sql}, {types.quote_string(entry.name)})"
                 time = value.time.window_field(entry.name.lower()) if value.time else None
                 return TypedExpr(sql, entry.type, value.columns, time=time)
-        raise InputError(
-            f"there is no field {name!r}; there are {', '.join(f.name for f in value.type)}"
-        )
+        known = ", ".join(f.name for f in value.type)
+        raise InputError(f"there is no field {name!r}; there are {known}")
 
     def infer_parameter_type(self, node: Ast, kind: pa.DataType) -> None:
         """Give a parameter the type of what it is compared with."""
@@ -122,7 +106,7 @@ class Translator:
                 self.parameters[name] = kind
 
     def translate_operands(self, node: Ast) -> tuple[TypedExpr, TypedExpr]:
-        """Translate both sides; a parameter takes the type of the other side."""
+        """Translate both operands; a parameter gets the type of the other one."""
         if isinstance(node.left, exp.Placeholder):
             right = self(node.right)
             self.infer_parameter_type(node.left, right.type)
@@ -131,33 +115,16 @@ class Translator:
         self.infer_parameter_type(node.right, left.type)
         return left, self(node.right)
 
-    def widen_operands(
-        self, node: Ast, left: TypedExpr, right: TypedExpr
-    ) -> tuple[TypedExpr, TypedExpr]:
-        """Widen two sides to Spark's common type."""
-        kind = types.common_type(left.type, right.type)
-        if kind is None:
-            raise InputError(
-                f"{quote_sql(node)} mixes {types.spark_name(left.type)} and "
-                f"{types.spark_name(right.type)}; cast one side to the other's type"
-            )
-        return left.cast(kind), right.cast(kind)
-
     def _match_alias(self, name: str) -> str | None:
         return next((alias for alias in self.inputs if alias.lower() == name.lower()), None)
 
     def _relation_column(self, alias: str, name: str) -> TypedExpr:
         entry = self.inputs[alias].find(name)
-        assert entry is not None  # noqa: S101 - callers looked it up
+        assert entry is not None  # noqa: S101 - checked by the callers
         column = (alias, entry.name)
         self.resolved_columns.add(column)
-        return TypedExpr(
-            f"{types.quote_identifier(alias)}.{types.quote_identifier(entry.name)}",
-            entry.type,
-            frozenset([column]),
-            column,
-            entry.time.qualified(alias) if entry.time else None,
-        )
+        time = entry.time.qualified(alias) if entry.time else None
+        return TypedExpr(types.column_sql(*column), entry.type, frozenset([column]), column, time)
 
     def _struct_fields(self, value: TypedExpr, names: list[str]) -> TypedExpr:
         for name in names:
@@ -165,35 +132,54 @@ class Translator:
         return value
 
 
-Rule = Callable[[Translator, Ast], TypedExpr]
+def widen(node: Ast, *operands: TypedExpr) -> list[TypedExpr]:
+    """Cast operands to Spark's common type."""
+    kind = operands[0].type
+    for operand in operands[1:]:
+        common = types.common_type(kind, operand.type)
+        if common is None:
+            names = f"{types.spark_name(kind)} and {types.spark_name(operand.type)}"
+            raise refusal(node, f"mixes {names}; cast one side to the other's type")
+        kind = common
+    return [operand.cast(kind) for operand in operands]
 
 
-def compose_expr(sql: str, kind: pa.DataType, *values: TypedExpr) -> TypedExpr:
-    """Make an expression of others."""
-    columns = frozenset[tuple[str, str]]().union(*(v.columns for v in values))
-    return TypedExpr(sql, kind, columns)
+def subscription_column(name: str, kind: pa.DataType) -> TypedExpr:
+    """Return a column of the subscriptions of a template."""
+    column = (SUBSCRIPTIONS_ALIAS, name)
+    return TypedExpr(types.column_sql(*column), kind, frozenset([column]), column)
+
+
+SUBSCRIPTION_COLUMN = subscription_column("subscription", types.STRING)
 
 
 def _parameter(translate: Translator, node: Ast) -> TypedExpr:
     name = str(node.this or "")
     if translate.parameters is None or name not in translate.parameters:
-        raise InputError(
-            f"{quote_sql(node)} is a parameter; parameters belong in WHERE of a template"
-        )
+        raise refusal(node, "is a parameter; parameters belong in WHERE of a template")
     kind = translate.parameters[name]
     if kind is None:
         raise InputError(
             f"the type of parameter :{name} is not known; compare it with a column, "
             f"or write CAST(:{name} AS DOUBLE)"
         )
-    column = (SUBSCRIPTIONS_ALIAS, name)
-    sql = f"{types.quote_identifier(SUBSCRIPTIONS_ALIAS)}.{types.quote_identifier(name)}"
-    return TypedExpr(sql, kind, frozenset([column]), column)
+    return subscription_column(name, kind)
 
 
+Rule = Callable[[Translator, Ast], TypedExpr]
 RULES: dict[type, Rule] = {
     exp.Column: lambda t, n: t.resolve_column(n),
     exp.Dot: lambda t, n: t.struct_field(t(n.this), n.expression.name),
     exp.Paren: lambda t, n: t(n.this),
     exp.Placeholder: _parameter,
 }
+NAMED_RULES: dict[str, Rule] = {}  # of functions that sqlglot does not know
+
+
+def register(rules: Mapping[type, Rule], named: Mapping[str, Rule] | None = None) -> None:
+    """Add rules, by type of syntax node or by function name; each can be registered once."""
+    named = named or {}
+    if twice := [*(RULES.keys() & rules), *(NAMED_RULES.keys() & named)]:
+        raise ValueError(f"two rules are registered for {twice}")
+    RULES.update(rules)
+    NAMED_RULES.update(named)

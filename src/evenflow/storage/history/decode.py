@@ -1,4 +1,4 @@
-"""From rows back to snapshots, decisions and outcomes."""
+"""Decodes rows of the history to snapshots, decisions and outcomes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from evenflow.model import (
     BalanceMetrics,
     Decision,
+    HistoryKind,
     KeyStats,
     Move,
     Outcome,
@@ -24,15 +25,15 @@ from evenflow.model import (
     VerdictCode,
 )
 from evenflow.model.arrays import Floats, Indices
+from evenflow.model.snapshot import WORKER_FIELDS
 
-UNKNOWN_KEY_ROWS = 1_000_000  # rows of a key in records that do not tell them
-_WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
+UNKNOWN_KEY_ROWS = 1_000_000  # rows of a heavy key in histories without that column
 
 PlansByFingerprint = Mapping[str, Plan]
 
 
 def decode_plans(rows: pa.Table) -> dict[str, Plan]:
-    """Read plans by name."""
+    """Return plans by fingerprint."""
     return {
         row["plan"]: Plan(
             row["workers"],
@@ -49,144 +50,144 @@ def decode_plans(rows: pa.Table) -> dict[str, Plan]:
     }
 
 
-def decode_snapshots(tables: Mapping[str, pa.Table], plans: PlansByFingerprint) -> list[Snapshot]:
-    """Read snapshots in the order of their batches."""
-    parts = {
-        kind: dict(_split_by(tables[kind], "batch")) for kind in ("statistics", "keys", "traffic")
-    }
-    found = []
-    for row in tables["batches"].to_pylist():
-        statistics, keys, traffic = (parts[kind].get(row["batch"]) for kind in parts)
-        plan = plans[row["plan"]]
-        stats = (
-            {} if keys is None else {q: _decode_key_stats(k) for q, k in _split_by(keys, "query")}
-        )
-        found.append(
+def decode_snapshots(
+    tables: Mapping[HistoryKind, pa.Table], plans: PlansByFingerprint
+) -> list[Snapshot]:
+    """Return snapshots in the order of their batches."""
+    statistics, keys, traffic = (
+        dict(_split_by(tables[kind], "batch"))
+        for kind in (HistoryKind.STATISTICS, HistoryKind.KEYS, HistoryKind.TRAFFIC)
+    )
+    snapshots = []
+    for row in tables[HistoryKind.BATCHES].to_pylist():
+        batch, plan = row["batch"], plans[row["plan"]]
+        stats = {
+            query: _decode_key_stats(rows)
+            for query, rows in (_split_by(keys[batch], "query") if batch in keys else ())
+        }
+        snapshots.append(
             Snapshot(
-                batch=row["batch"],
+                batch=batch,
                 at=row["at"],
                 interval_seconds=row["seconds"],
                 plan=plan,
                 next_plan=plans[row["following"]],
                 workers_to_drain=frozenset(row["drain"]),
-                queries={}
-                if statistics is None
-                else _decode_queries(statistics, stats, plan.workers),
-                shipped_bytes={} if traffic is None else _decode_shipped(traffic, plan.workers),
+                queries=_decode_queries(statistics.get(batch), stats, plan.workers),
+                shipped_bytes=_decode_shipped(traffic.get(batch), plan.workers),
                 worker_cpu_seconds=np.array(row["worker_seconds"], dtype=np.float64),
-                transfers=_decode_transfers(row),
+                transfers=_transfers(row),
             )
         )
-    return found
+    return snapshots
 
 
 def _decode_queries(
-    rows: pa.Table, keys: Mapping[str, KeyStats], workers: int
+    rows: pa.Table | None, keys: Mapping[str, KeyStats], workers: int
 ) -> dict[str, QueryLoad]:
-    """Read the queries of one batch: columns are read as a whole, queries are rows of arrays."""
-    names, begins, at = _runs(rows, "query")
-    spread = {name: _matrix_by_worker(rows, name, at, workers) for name in _WORKER_COLUMNS}
+    """Return the queries of one batch; columns are converted as a whole, which is faster."""
+    if rows is None:
+        return {}
+    names, begins, run = _runs(rows, "query")
+    by_worker = {name: _matrix_by_worker(rows, name, run, workers) for name in WORKER_FIELDS}
     first = rows.take(pa.array(begins))
-    told = {name: first[name].to_pylist() for name in ("streams", "pinned", "keyable", "publishes")}
+    columns = ("streams", "pinned", "keyable", "publishes")
+    values = zip(*(first[column].to_pylist() for column in columns), strict=True)
     return {
         name: QueryLoad(
-            streams=tuple(told["streams"][row]),
-            **{number: spread[number][row] for number in _WORKER_COLUMNS},
+            streams=tuple(streams),
+            **{column: by_worker[column][row] for column in WORKER_FIELDS},
             keys=keys.get(name),
-            pinned=told["pinned"][row],
-            keyable=told["keyable"][row],
-            publishes=told["publishes"][row],
+            pinned=pinned,
+            keyable=keyable,
+            publishes=publishes,
         )
-        for row, name in enumerate(names)
+        for row, (name, (streams, pinned, keyable, publishes)) in enumerate(
+            zip(names, values, strict=True)
+        )
     }
 
 
-def _decode_shipped(rows: pa.Table, workers: int) -> dict[str, Floats]:
-    streams, _, at = _runs(rows, "stream")
-    return dict(zip(streams, _matrix_by_worker(rows, "bytes", at, workers), strict=True))
+def _decode_shipped(rows: pa.Table | None, workers: int) -> dict[str, Floats]:
+    if rows is None:
+        return {}
+    streams, _, run = _runs(rows, "stream")
+    return dict(zip(streams, _matrix_by_worker(rows, "bytes", run, workers), strict=True))
 
 
 def decode_decisions(rows: pa.Table, plans: PlansByFingerprint) -> list[Decision]:
-    """Read decisions."""
-    return [
-        Decision(
-            batch=row["batch"],
-            at=row["at"],
-            trigger=Trigger(row["trigger"]),
-            reason=Reason(row["reason"]),
-            message=row["message"],
-            before=BalanceMetrics(**row["before"]),
-            predicted=None if row["predicted"] is None else BalanceMetrics(**row["predicted"]),
-            plan=None if row["plan"] is None else plans[row["plan"]],
-            target=None if row["target"] is None else plans[row["target"]],
-            moves=tuple(Move(**move) for move in row["moves"]),
-            moved_bytes=row["moved_bytes"],
-            verdicts=tuple(
-                Verdict(**{**verdict, "code": VerdictCode(verdict["code"])})
-                for verdict in row["verdicts"]
-            ),
-            arrived={placed["query"]: placed["worker"] for placed in row["arrived"] or ()},
-        )
-        for row in rows.to_pylist()
-    ]
+    """Return decisions in the order of their batches."""
+    return [_decode_decision(row, plans) for row in rows.to_pylist()]
+
+
+def _decode_decision(row: dict[str, Any], plans: PlansByFingerprint) -> Decision:
+    plan, target, predicted = row["plan"], row["target"], row["predicted"]
+    verdicts = (verdict | {"code": VerdictCode(verdict["code"])} for verdict in row["verdicts"])
+    decoded = {
+        "trigger": Trigger(row["trigger"]),
+        "reason": Reason(row["reason"]),
+        "before": BalanceMetrics(**row["before"]),
+        "predicted": None if predicted is None else BalanceMetrics(**predicted),
+        "plan": None if plan is None else plans[plan],
+        "target": None if target is None else plans[target],
+        "moves": tuple(Move(**move) for move in row["moves"]),
+        "verdicts": tuple(Verdict(**verdict) for verdict in verdicts),
+        "arrived": {entry["query"]: entry["worker"] for entry in row["arrived"] or ()},
+    }
+    return Decision(**row | decoded)
 
 
 def decode_outcomes(rows: pa.Table) -> list[Outcome]:
-    """Read outcomes."""
+    """Return outcomes in the order of their batches."""
     return [
-        Outcome(
-            **{
-                **row,
-                "measured": BalanceMetrics(**row["measured"]),
-                "handed": _decode_transfers(row),
-            }
-        )
+        Outcome(**row | {"measured": BalanceMetrics(**row["measured"]), "handed": _transfers(row)})
         for row in rows.to_pylist()
     ]
 
 
-def _decode_transfers(row: Mapping[str, Any]) -> tuple[Transfer, ...]:
-    """Read what changed hands; older records do not tell."""
-    return tuple(Transfer(**state) for state in row["handed"] or ())
+def _transfers(row: Mapping[str, Any]) -> tuple[Transfer, ...]:
+    """Return the transfers of a row; histories of older versions have none."""
+    return tuple(Transfer(**transfer) for transfer in row["handed"] or ())
 
 
 def _decode_key_stats(rows: pa.Table) -> KeyStats:
     is_rest = pc.is_null(rows["hash"])
     rest, heavy = rows.filter(is_rest), rows.filter(pc.invert(is_rest))
     return KeyStats(
-        heavy["hash"].to_numpy(),
-        heavy["worker"].to_numpy(),
-        heavy["cost"].to_numpy(),
-        heavy["state_bytes"].to_numpy(),
-        tuple(heavy["name"].to_pylist()),
-        rest["keys"].to_numpy(),
-        rest["cost"].to_numpy(),
-        rest["state_bytes"].to_numpy(),
-        rest["fixed"].fill_null(0.0).to_numpy(),  # not in older records, nor rows
-        heavy["rows"].fill_null(UNKNOWN_KEY_ROWS).to_numpy(),
+        hashes=heavy["hash"].to_numpy(),
+        owner=heavy["worker"].to_numpy(),
+        cost=heavy["cost"].to_numpy(),
+        state_bytes=heavy["state_bytes"].to_numpy(),
+        names=tuple(heavy["name"].to_pylist()),
+        rest_keys=rest["keys"].to_numpy(),
+        rest_cost=rest["cost"].to_numpy(),
+        rest_state_bytes=rest["state_bytes"].to_numpy(),
+        rest_fixed_cost=rest["fixed"].fill_null(0.0).to_numpy(),  # null in older histories
+        rows=heavy["rows"].fill_null(UNKNOWN_KEY_ROWS).to_numpy(),
     )
 
 
-def _matrix_by_worker(rows: pa.Table, column: str, at: Indices, workers: int) -> Any:
-    """Return a column as an array of (run, worker); `at` is the run of each row."""
+def _matrix_by_worker(rows: pa.Table, column: str, run: Indices, workers: int) -> Any:
+    """Return a column as an array of (run, worker), given the run of each row."""
     values = rows[column].to_numpy()
-    spread = np.zeros((int(at[-1]) + 1, workers), dtype=values.dtype)
-    spread[at, rows["worker"].to_numpy()] = values
-    spread.flags.writeable = False  # so that its rows are not copied
-    return spread
+    matrix = np.zeros((int(run[-1]) + 1, workers), dtype=values.dtype)
+    matrix[run, rows["worker"].to_numpy()] = values
+    matrix.flags.writeable = False  # so that its rows are not copied
+    return matrix
 
 
 def _runs(rows: pa.Table, column: str) -> tuple[list[Any], Indices, Indices]:
-    """Return the runs of equal values: their values, where they begin, and the run of each row."""
+    """Return the value and first row of each run of equal values, and the run of each row."""
     values = rows[column].combine_chunks().dictionary_encode()
     codes = values.indices.to_numpy()
-    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    changes = np.diff(codes, prepend=-1) != 0
+    begins = np.flatnonzero(changes)
     names = values.dictionary.take(pa.array(codes[begins])).to_pylist()
-    return names, begins, np.cumsum(np.diff(codes, prepend=-1) != 0) - 1
+    return names, begins, np.cumsum(changes) - 1
 
 
 def _split_by(rows: pa.Table, column: str) -> Iterator[tuple[Any, pa.Table]]:
-    """Give the rows of each value: they stand together as they were written."""
+    """Yield the rows of each value; equal values are adjacent."""
     if rows.num_rows:
         names, begins, _ = _runs(rows, column)
         for name, begin, end in zip(names, begins, [*begins[1:], len(rows)], strict=True):

@@ -1,18 +1,17 @@
-"""From snapshots, decisions and outcomes to rows."""
+"""Encodes snapshots, decisions and outcomes as rows of the history."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from evenflow.model import Decision, KeyStats, Outcome, Plan, Snapshot
+from evenflow.model import Decision, HistoryKind, KeyStats, Outcome, Plan, Snapshot
 from evenflow.model.arrays import Bools, Floats
+from evenflow.model.snapshot import WORKER_FIELDS
 from evenflow.storage.history.schema import SCHEMAS
-
-_WORKER_COLUMNS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 
 TablesByKind = dict[str, pa.Table]
 
@@ -20,29 +19,29 @@ TablesByKind = dict[str, pa.Table]
 def encode_batch(
     snapshot: Snapshot, decisions: Sequence[Decision], outcomes: Sequence[Outcome]
 ) -> TablesByKind:
-    """Return the rows of one batch, of each kind that has any."""
-    # By identity: a plan of thousands of queries takes a while to be named.
-    found = {id(plan): plan for plan in _referenced_plans(snapshot, decisions)}
-    names = {at: plan_fingerprint(plan) for at, plan in found.items()}
-    plans = {names[at]: plan for at, plan in found.items()}
-    made = {
-        "batches": _table_from_records("batches", [_batch_record(snapshot, names)]),
-        "statistics": _statistics_table(snapshot),
-        "keys": _keys_table(snapshot),
-        "traffic": _traffic_table(snapshot),
-        "plans": _table_from_records(
-            "plans", [_plan_record(name, plan) for name, plan in plans.items()]
-        ),
-        "decisions": _table_from_records(
-            "decisions", [_decision_record(one, names) for one in decisions]
-        ),
-        "outcomes": _table_from_records("outcomes", [asdict(one) for one in outcomes]),
+    """Return the rows of one batch, without empty tables."""
+    # By identity: computing the fingerprint of a plan of thousands of queries takes a while.
+    plans = {id(plan): plan for plan in _referenced_plans(snapshot, decisions)}
+    names = {identity: plan_fingerprint(plan) for identity, plan in plans.items()}
+    distinct = {names[identity]: plan for identity, plan in plans.items()}
+    records = {
+        HistoryKind.BATCHES: [_batch_record(snapshot, names)],
+        HistoryKind.PLANS: [_plan_record(name, plan) for name, plan in distinct.items()],
+        HistoryKind.DECISIONS: [_decision_record(decision, names) for decision in decisions],
+        HistoryKind.OUTCOMES: [asdict(outcome) for outcome in outcomes],
     }
-    return {kind: table for kind, table in made.items() if table.num_rows}
+    tables: TablesByKind = {
+        HistoryKind.STATISTICS: _statistics_table(snapshot),
+        HistoryKind.KEYS: _keys_table(snapshot),
+        HistoryKind.TRAFFIC: _traffic_table(snapshot),
+    }
+    for kind, rows in records.items():
+        tables[kind] = pa.Table.from_pylist(rows, schema=SCHEMAS[kind])
+    return {kind: table for kind, table in tables.items() if table.num_rows}
 
 
 def plan_fingerprint(plan: Plan) -> str:
-    """Name a plan by its content.
+    """Return a hash of a plan's content.
 
     >>> plan_fingerprint(Plan(2, {"a": 0, "b": 1})) == plan_fingerprint(Plan(2, {"b": 1, "a": 0}))
     True
@@ -57,13 +56,8 @@ def plan_fingerprint(plan: Plan) -> str:
 
 
 def _referenced_plans(snapshot: Snapshot, decisions: Iterable[Decision]) -> list[Plan]:
-    found = [snapshot.plan, snapshot.next_plan]
-    found += [plan for one in decisions for plan in (one.plan, one.target) if plan is not None]
-    return found
-
-
-def _table_from_records(kind: str, records: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(records, schema=SCHEMAS[kind])
+    decided = (plan for decision in decisions for plan in (decision.plan, decision.target))
+    return [snapshot.plan, snapshot.next_plan, *(plan for plan in decided if plan is not None)]
 
 
 def _batch_record(snapshot: Snapshot, names: Mapping[int, str]) -> dict[str, Any]:
@@ -75,7 +69,7 @@ def _batch_record(snapshot: Snapshot, names: Mapping[int, str]) -> dict[str, Any
         "following": names[id(snapshot.next_plan)],
         "drain": sorted(snapshot.workers_to_drain),
         "worker_seconds": snapshot.worker_cpu_seconds.tolist(),
-        "handed": [asdict(state) for state in snapshot.transfers],
+        "handed": [asdict(transfer) for transfer in snapshot.transfers],
     }
 
 
@@ -98,18 +92,12 @@ def _placement_records(workers: Mapping[str, int]) -> list[dict[str, Any]]:
 
 def _decision_record(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
     plan, target = decision.plan, decision.target
-    return {
-        "batch": decision.batch,
-        "at": decision.at,
-        "trigger": decision.trigger,
-        "reason": decision.reason,
-        "message": decision.message,
+    return {field.name: getattr(decision, field.name) for field in fields(decision)} | {
         "before": asdict(decision.before),
         "predicted": None if decision.predicted is None else asdict(decision.predicted),
         "plan": None if plan is None else names[id(plan)],
         "target": None if target is None else names[id(target)],
         "moves": [asdict(move) for move in decision.moves],
-        "moved_bytes": decision.moved_bytes,
         "arrived": _placement_records(decision.arrived),
         "verdicts": [asdict(verdict) for verdict in decision.verdicts],
     }
@@ -118,24 +106,23 @@ def _decision_record(decision: Decision, names: Mapping[int, str]) -> dict[str, 
 def _statistics_table(snapshot: Snapshot) -> pa.Table:
     queries = list(snapshot.queries.values())
     if not queries:
-        return SCHEMAS["statistics"].empty_table()
-    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in _WORKER_COLUMNS}
-    at, worker = np.nonzero(
+        return SCHEMAS[HistoryKind.STATISTICS].empty_table()
+    numbers = {name: np.stack([getattr(q, name) for q in queries]) for name in WORKER_FIELDS}
+    row, worker = np.nonzero(
         _entries_to_write(np.stack([values != 0 for values in numbers.values()]))
     )
-    each = {
+    by_query = {
         "query": list(snapshot.queries),
-        "streams": [q.streams for q in queries],
-        "pinned": [q.pinned for q in queries],
-        "keyable": [q.keyable for q in queries],
-        "publishes": [q.publishes for q in queries],
+        "streams": [query.streams for query in queries],
+        "pinned": [query.pinned for query in queries],
+        "keyable": [query.keyable for query in queries],
+        "publishes": [query.publishes for query in queries],
     }
-    schema = SCHEMAS["statistics"]
-    columns = {name: pa.array(v, schema.field(name).type).take(at) for name, v in each.items()}
-    columns |= {name: values[at, worker] for name, values in numbers.items()}
-    return _table_from_columns(
-        "statistics", {"batch": snapshot.batch, "worker": worker, **columns}, len(at)
-    )
+    schema = SCHEMAS[HistoryKind.STATISTICS]
+    columns = {name: pa.array(v, schema.field(name).type).take(row) for name, v in by_query.items()}
+    columns |= {name: values[row, worker] for name, values in numbers.items()}
+    columns |= {"batch": snapshot.batch, "worker": worker}
+    return _table_from_columns(HistoryKind.STATISTICS, columns, len(row))
 
 
 def _keys_table(snapshot: Snapshot) -> pa.Table:
@@ -144,11 +131,11 @@ def _keys_table(snapshot: Snapshot) -> pa.Table:
         for name, query in snapshot.queries.items()
         if query.keys is not None
     ]
-    return pa.concat_tables([SCHEMAS["keys"].empty_table(), *tables])
+    return pa.concat_tables([SCHEMAS[HistoryKind.KEYS].empty_table(), *tables])
 
 
 def _query_keys_table(batch: int, query: str, keys: KeyStats) -> pa.Table:
-    """Return a row for each heavy key, then one for the rest of each worker."""
+    """Return a row for each heavy key, then one for the light keys of each worker."""
     heavy, workers = len(keys.hashes), len(keys.rest_keys)
     is_rest = np.arange(heavy + workers) >= heavy
     columns = {
@@ -163,33 +150,36 @@ def _query_keys_table(batch: int, query: str, keys: KeyStats) -> pa.Table:
         "fixed": np.append(np.zeros(heavy), keys.rest_fixed_cost),
         "rows": pa.array(np.append(keys.rows, keys.rest_keys), mask=is_rest),
     }
-    return _table_from_columns("keys", columns, heavy + workers)
+    return _table_from_columns(HistoryKind.KEYS, columns, heavy + workers)
 
 
 def _traffic_table(snapshot: Snapshot) -> pa.Table:
     if not snapshot.shipped_bytes:
-        return SCHEMAS["traffic"].empty_table()
+        return SCHEMAS[HistoryKind.TRAFFIC].empty_table()
     sent: Floats = np.stack(list(snapshot.shipped_bytes.values()))
-    at, worker = np.nonzero(_entries_to_write((sent != 0)[None]))
-    names = pa.array(list(snapshot.shipped_bytes), pa.string()).take(at)
-    columns = {"batch": snapshot.batch, "stream": names, "worker": worker}
-    return _table_from_columns("traffic", {**columns, "bytes": sent[at, worker]}, len(at))
+    row, worker = np.nonzero(_entries_to_write((sent != 0)[None]))
+    columns = {
+        "batch": snapshot.batch,
+        "stream": pa.array(list(snapshot.shipped_bytes), pa.string()).take(row),
+        "worker": worker,
+        "bytes": sent[row, worker],
+    }
+    return _table_from_columns(HistoryKind.TRAFFIC, columns, len(row))
 
 
 def _entries_to_write(nonzero: Bools) -> Bools:
-    """Tell which (row, worker) to write, given what is not zero: each row at least once."""
-    told: Bools = np.logical_or.reduce(nonzero)
-    told[~told.any(axis=1), 0] = True
-    return told
+    """Mark the (row, worker) entries with any value that is not zero; each row at least once."""
+    marked: Bools = np.logical_or.reduce(nonzero)
+    marked[~marked.any(axis=1), 0] = True
+    return marked
 
 
-def _table_from_columns(kind: str, columns: Mapping[str, Any], length: int) -> pa.Table:
-    """Make a table; a single value stands for a column of it."""
-    schema, arrays = SCHEMAS[kind], []
-    for field in schema:
-        values = columns[field.name]
-        if isinstance(values, str | int):
-            arrays.append(pa.repeat(pa.scalar(values, field.type), length))
-        else:
-            arrays.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
+def _table_from_columns(kind: HistoryKind, columns: Mapping[str, Any], length: int) -> pa.Table:
+    """Build a table; a single value is repeated in all rows."""
+    arrays = [
+        pa.repeat(pa.scalar(values, field.type), length)
+        if isinstance(values := columns[field.name], str | int)
+        else pa.array(values, field.type)
+        for field in SCHEMAS[kind]
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMAS[kind])

@@ -1,144 +1,56 @@
-"""The columns of recorded history, as people query them: one kind of row in each folder."""
+"""The columns of the history, one kind of row per folder: `HistoryKind` says what a row is."""
 
 import pyarrow as pa
 
-_BALANCE_METRICS = pa.struct(
-    [
-        (name, pa.float64())
-        for name in (
-            "imbalance",
-            "max_load",
-            "mean_load",
-            "deviation",
-            "correlation",
-            "shipped_bytes",
-        )
-    ]
-)
-_MOVE = pa.struct(
-    [
-        ("query", pa.string()),
-        ("before", pa.int32()),
-        ("after", pa.int32()),
-        ("key_hash", pa.uint64()),
-    ]
-)
-_TRANSFER = pa.struct(
-    [
-        ("query", pa.string()),
-        ("before", pa.int32()),
-        ("after", pa.int32()),
-        ("bytes", pa.int64()),
-    ]
-)
-_VERDICT = pa.struct(
-    [
-        ("code", pa.string()),
-        ("subject", pa.string()),
-        ("message", pa.string()),
-        ("reachable", pa.float64()),
-    ]
-)
-_PLACEMENT_ENTRY = pa.struct([("query", pa.string()), ("worker", pa.int32())])
-_ROUTING_TABLE = pa.struct(
-    [
-        ("query", pa.string()),
-        ("hashes", pa.list_(pa.uint64())),
-        ("owners", pa.list_(pa.int32())),
-    ]
-)
+from evenflow.model import HistoryKind
 
+
+def _columns(text: str, **structs: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """Parse `name type, ...`; a type is an Arrow type or a struct, with [] for a list of it.
+
+    >>> _columns("batch int64, drain int32[]")
+    [('batch', DataType(int64)), ('drain', ListType(list<item: int32>))]
+    """
+    columns = []
+    for column in text.split(", "):
+        name, kind = column.split()
+        element = kind.removesuffix("[]")
+        value = structs[element] if element in structs else pa.type_for_alias(element)
+        columns.append((name, pa.list_(value) if kind.endswith("[]") else value))
+    return columns
+
+
+_STRUCTS = {
+    name: pa.struct(_columns(text))
+    for name, text in {
+        "balance": "imbalance double, max_load double, mean_load double, deviation double, "
+        "correlation double, shipped_bytes double",
+        "move": "query string, before int32, after int32, key_hash uint64",
+        "transfer": "query string, before int32, after int32, bytes int64",
+        "verdict": "code string, subject string, message string, reachable double",
+        "placement": "query string, worker int32",
+        "table": "query string, hashes uint64[], owners int32[]",
+    }.items()
+}
+
+# In `keys`, `fixed` is the cost of light keys that no row causes, and `rows` those of a heavy key.
 SCHEMAS = {
-    # One row a batch; plans by name, see `plans`.
-    "batches": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("at", pa.float64()),
-            ("seconds", pa.float64()),
-            ("plan", pa.string()),
-            ("following", pa.string()),
-            ("drain", pa.list_(pa.int32())),
-            ("worker_seconds", pa.list_(pa.float64())),
-            ("handed", pa.list_(_TRANSFER)),
-        ]
-    ),
-    # One row for each batch, query and worker that has anything of it.
-    "statistics": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("query", pa.string()),
-            ("worker", pa.int32()),
-            ("rows_in", pa.int64()),
-            ("rows_out", pa.int64()),
-            ("cpu_seconds", pa.float64()),
-            ("load", pa.float64()),
-            ("state_bytes", pa.float64()),
-            ("streams", pa.list_(pa.string())),
-            ("pinned", pa.bool_()),
-            ("keyable", pa.bool_()),
-            ("publishes", pa.bool_()),
-        ]
-    ),
-    # One row for each batch, keyed query and heavy key; `hash` is null for all others of a worker.
-    "keys": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("query", pa.string()),
-            ("worker", pa.int32()),
-            ("hash", pa.uint64()),
-            ("name", pa.string()),
-            ("keys", pa.int64()),
-            ("cost", pa.float64()),
-            ("state_bytes", pa.float64()),
-            ("fixed", pa.float64()),  # of the cost of all others, what no row causes
-            ("rows", pa.int64()),  # of a heavy key
-        ]
-    ),
-    # One row for each batch, stream and worker it was sent to.
-    "traffic": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("stream", pa.string()),
-            ("worker", pa.int32()),
-            ("bytes", pa.float64()),
-        ]
-    ),
-    # One row a plan, named by its content; in the first file of a block of batches that needs it.
-    "plans": pa.schema(
-        [
-            ("plan", pa.string()),
-            ("workers", pa.int32()),
-            ("drained", pa.list_(pa.int32())),
-            ("placement", pa.list_(_PLACEMENT_ENTRY)),
-            ("tables", pa.list_(_ROUTING_TABLE)),
-        ]
-    ),
-    "decisions": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("at", pa.float64()),
-            ("trigger", pa.string()),
-            ("reason", pa.string()),
-            ("message", pa.string()),
-            ("before", _BALANCE_METRICS),
-            ("predicted", _BALANCE_METRICS),
-            ("plan", pa.string()),
-            ("target", pa.string()),
-            ("moves", pa.list_(_MOVE)),
-            ("moved_bytes", pa.float64()),
-            ("verdicts", pa.list_(_VERDICT)),
-            ("arrived", pa.list_(_PLACEMENT_ENTRY)),
-        ]
-    ),
-    "outcomes": pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("decision", pa.int64()),
-            ("measured", _BALANCE_METRICS),
-            ("handed_bytes", pa.int64()),
-            ("pause_seconds", pa.float64()),
-            ("duration_seconds", pa.float64()),
-            ("handed", pa.list_(_TRANSFER)),
-        ]
-    ),
+    kind: pa.schema(_columns(text, **_STRUCTS))
+    for kind, text in {
+        HistoryKind.BATCHES: "batch int64, at double, seconds double, plan string, "
+        "following string, drain int32[], worker_seconds double[], handed transfer[]",
+        HistoryKind.STATISTICS: "batch int64, query string, worker int32, rows_in int64, "
+        "rows_out int64, cpu_seconds double, load double, state_bytes double, streams string[], "
+        "pinned bool, keyable bool, publishes bool",
+        HistoryKind.KEYS: "batch int64, query string, worker int32, hash uint64, name string, "
+        "keys int64, cost double, state_bytes double, fixed double, rows int64",
+        HistoryKind.TRAFFIC: "batch int64, stream string, worker int32, bytes double",
+        HistoryKind.PLANS: "plan string, workers int32, drained int32[], placement placement[], "
+        "tables table[]",
+        HistoryKind.DECISIONS: "batch int64, at double, trigger string, reason string, "
+        "message string, before balance, predicted balance, plan string, target string, "
+        "moves move[], moved_bytes double, verdicts verdict[], arrived placement[]",
+        HistoryKind.OUTCOMES: "batch int64, decision int64, measured balance, handed_bytes int64, "
+        "pause_seconds double, duration_seconds double, handed transfer[]",
+    }.items()
 }

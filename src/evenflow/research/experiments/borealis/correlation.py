@@ -7,7 +7,6 @@ import numpy as np
 
 from evenflow.model import LoadSeries
 from evenflow.model.arrays import Floats, Workers
-from evenflow.planning.operators.ideal_rates import ideal_loads
 from evenflow.planning.operators.problem import OperatorConfig, OperatorSnapshot
 from evenflow.planning.operators.registry import plan_operators, warm_up
 from evenflow.research import figures
@@ -18,6 +17,7 @@ from evenflow.research.experiments.borealis.common import (
     PAPER,
     point_grid,
 )
+from evenflow.research.operator_simulator.ideal_rates import ideal_loads
 from evenflow.research.operator_simulator.simulation import SimulationConfig, simulate_arrivals
 from evenflow.research.operator_simulator.workload import (
     calibrate_streams,

@@ -7,7 +7,7 @@ import numpy as np
 
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.queries import Fleet, PlacementProblem, measure_placement, plan_queries
-from evenflow.planning.queries.onrand import expected_traffic
+from evenflow.planning.queries.baselines import expected_traffic
 from evenflow.research import figures
 from evenflow.research.experiment import Claim, Experiment
 from evenflow.research.experiments.herding.common import (

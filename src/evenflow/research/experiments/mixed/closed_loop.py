@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from evenflow.model import KeyLoads, hash_keys, jump_hash
+from evenflow.model import KeyLoads, hash_keys, imbalance, jump_hash
 from evenflow.model.arrays import Floats
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan, feasible, warm_up
-from evenflow.planning.keys.metrics import max_over_mean, moved_state, windowed_state
+from evenflow.planning.keys.metrics import moved_state, windowed_state
 from evenflow.research.key_workload import fluctuate_costs, zipf_costs
 from evenflow.research.points import Point, Row, Scale
 
@@ -67,7 +67,7 @@ def run_adjustments(point: Point, count: int) -> Iterator[Adjustment]:
     home = jump_hash(hash_keys(np.arange(key_count)), workers)
     owner, cost = home, zipf_costs(key_count, float(point["skew"]), rng)
     sizes: list[Floats] = []
-    warm_up(planner)
+    warm_up(str(point["algorithm"]))
     for interval in range(window + count):
         if interval:
             cost = fluctuate_costs(cost, owner, workers, float(point["fluctuation"]), rng)
@@ -106,7 +106,7 @@ def measure_loop(point: Point) -> list[Row]:
             "milliseconds": 1000 * seconds,
             "times_argsort": seconds / sort,
             "max_over_mean": float(
-                np.mean([max_over_mean(adjustment.plan.loads) for adjustment in adjustments])
+                np.mean([imbalance(adjustment.plan.loads) for adjustment in adjustments])
             ),
             "table_size": float(
                 np.mean([adjustment.plan.table_size(adjustment.keys) for adjustment in adjustments])

@@ -1,11 +1,11 @@
-// How the loads of workers go together.
+// Correlation of worker loads.
 
-import { byId, colour, el, empty, say } from "./dom.js";
+import { byId, cssColour, el, setText, showEmptyNote } from "./dom.js";
 
-export function showCorrelation({ workers, values, batches }) {
+export function renderCorrelation({ workers, values, batches }) {
   const table = byId("correlation");
-  empty(table, values.length ? null : "Needs three batches.");
-  say(byId("r-correlation"), values.length ? `last ${batches} batches` : "");
+  showEmptyNote(table, values.length ? null : "Needs three batches.");
+  setText(byId("r-correlation"), values.length ? `last ${batches} batches` : "");
   const size = `${workers}`;
   if (table.dataset.size !== size) {
     table.dataset.size = size;
@@ -17,14 +17,14 @@ export function showCorrelation({ workers, values, batches }) {
       el("tbody", {}, ...workers.map((w) => el("tr", {}, el("th", { scope: "row" }, `${w}`), ...workers.map(() => el("td", { class: "cell" }))))),
     );
   }
-  values.forEach((row, one) =>
-    row.forEach((value, other) => {
-      const cell = table.tBodies[0].rows[one].cells[other + 1];
-      const same = one === other;
-      const ink = colour(value < 0 ? "--apart" : "--together");
-      cell.style.backgroundColor = value === null || same ? "" : `rgb(${ink}, ${(colour("--deepest") * Math.abs(value)).toFixed(2)})`;
-      say(cell, same ? "" : value === null ? "–" : workers.length <= 10 ? value.toFixed(1).replace("-0.0", "0.0") : "");
-      cell.title = same ? "" : `workers ${workers[one]} and ${workers[other]}: ${value === null ? "no variation" : value.toFixed(2)}`;
+  values.forEach((row, first) =>
+    row.forEach((value, second) => {
+      const cell = table.tBodies[0].rows[first].cells[second + 1];
+      const same = first === second;
+      const ink = cssColour(value < 0 ? "--apart" : "--together");
+      cell.style.backgroundColor = value === null || same ? "" : `rgb(${ink}, ${(cssColour("--deepest") * Math.abs(value)).toFixed(2)})`;
+      setText(cell, same ? "" : value === null ? "–" : workers.length <= 10 ? value.toFixed(1).replace("-0.0", "0.0") : "");
+      cell.title = same ? "" : `workers ${workers[first]} and ${workers[second]}: ${value === null ? "no variation" : value.toFixed(2)}`;
     }),
   );
 }

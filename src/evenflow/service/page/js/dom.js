@@ -1,8 +1,8 @@
-// Small helpers for elements. Text is always set as text: nothing from a query is ever markup.
+// Helpers for elements. Text is always set as text, so nothing from a query becomes markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function build(element, attributes, children) {
+function applyAttributes(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -13,34 +13,34 @@ function build(element, attributes, children) {
 }
 
 export const el = (tag, attributes, ...children) =>
-  build(document.createElement(tag), attributes, children);
+  applyAttributes(document.createElement(tag), attributes, children);
 
 export const svg = (tag, attributes, ...children) =>
-  build(document.createElementNS(SVG, tag), attributes, children);
+  applyAttributes(document.createElementNS(SVG, tag), attributes, children);
 
 export const byId = (id) => document.getElementById(id);
 
-/** Set text only where it differs, so that selections and screen readers are left alone. */
-export function say(element, text) {
+/** Set text only if it differs, to keep selections and to not repeat it to screen readers. */
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Bring the children of a parent in line with items, keeping elements (and focus) by key. */
-export function keyed(parent, items, keyOf, make, update) {
+/** Update the children of a parent to match items; elements (and focus) are kept by key. */
+export function syncChildren(parent, items, keyOf, create, update) {
   const known = (parent.known ??= new Map());
   const seen = new Set();
-  let at = parent.firstElementChild;
+  let next = parent.firstElementChild;
   for (const item of items) {
     const key = keyOf(item);
     seen.add(key);
     let child = known.get(key);
     if (!child) {
-      child = make(item);
+      child = create(item);
       known.set(key, child);
     }
     update?.(child, item);
-    if (child === at) at = at.nextElementSibling;
-    else parent.insertBefore(child, at);
+    if (child === next) next = next.nextElementSibling;
+    else parent.insertBefore(child, next);
   }
   for (const [key, child] of known) {
     if (!seen.has(key)) {
@@ -50,8 +50,22 @@ export function keyed(parent, items, keyOf, make, update) {
   }
 }
 
-/** Show a message in place of a table's rows. */
-export function empty(table, text) {
+/** A head row; columns from the third on are numbers. A text may be an element. */
+export const headerRow = (texts) =>
+  el("tr", {}, ...texts.map((text, index) => el("th", { scope: "col", class: index > 1 ? "num" : "" }, text)));
+
+/** A column head for screen readers only. */
+export const hiddenHead = (text) => el("span", { class: "sr" }, text);
+
+/** Return a table by id, with a head and a body. */
+export function tableWithHead(id, heads) {
+  const table = byId(id);
+  if (!table.tBodies.length) table.append(el("thead", {}, headerRow(heads())), el("tbody"));
+  return table;
+}
+
+/** Show a message in place of the rows of a table; null: show the rows. */
+export function showEmptyNote(table, text) {
   let note = table.parentElement.querySelector(":scope > .empty");
   if (!note) {
     note = el("p", { class: "empty" });
@@ -59,22 +73,22 @@ export function empty(table, text) {
   }
   note.hidden = !text;
   table.hidden = Boolean(text);
-  say(note, text ?? "");
+  setText(note, text ?? "");
 }
 
-export const dark = matchMedia("(prefers-color-scheme: dark)");
+export const darkMode = matchMedia("(prefers-color-scheme: dark)");
 
-// Asking for a style makes the browser lay the page out: once for each colour, not for each cell.
+// Reading a style forces a layout: read each colour once, not once per cell.
 const colours = new Map();
-dark.addEventListener("change", () => colours.clear());
+darkMode.addEventListener("change", () => colours.clear());
 
-export function colour(name) {
+export function cssColour(name) {
   if (!colours.has(name)) {
     colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   }
   return colours.get(name);
 }
 
-/** The colour of a worker: eight by name, then evenly around the wheel. */
+/** The colour of a worker: eight fixed ones, then spread around the colour wheel. */
 export const workerColour = (worker) =>
-  worker < 8 ? colour(`--w${worker}`) : `hsl(${(worker * 137.5) % 360} 45% 55%)`;
+  worker < 8 ? cssColour(`--w${worker}`) : `hsl(${(worker * 137.5) % 360} 45% 55%)`;

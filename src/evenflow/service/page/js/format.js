@@ -1,35 +1,43 @@
-// Numbers for people.
+// Number formats.
 
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const clockTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-export const count = (value) => (value < 10_000 ? whole.format(value) : short.format(value));
-export const ratio = (value) => value.toFixed(2);
-export const clock = (at) => clockTime.format(new Date(at * 1000));
+export const formatCount = (value) => (value < 10_000 ? whole.format(value) : short.format(value));
+export const formatRatio = (value) => value.toFixed(2);
+export const formatTime = (at) => clockTime.format(new Date(at * 1000));
 
 /** A share of a core: 0.613 -> 61 %. */
-export function percent(share) {
+export function formatPercent(share) {
   const value = share * 100;
   if (value === 0) return "0 %";
   if (value < 0.1) return "<0.1 %";
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
 }
 
-export function bytes(value) {
+export function formatBytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
-  let at = 0;
-  while (value >= 1000 && at < units.length - 1) {
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
     value /= 1000;
-    at += 1;
+    unit += 1;
   }
-  return `${at === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[at]}`;
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-export function seconds(value) {
+export function formatSeconds(value) {
   if (value < 1) return `${Math.round(value * 1000)} ms`;
   return value < 60 ? `${value.toFixed(value < 10 ? 2 : 1)} s` : `${(value / 60).toFixed(1)} min`;
 }
 
-export const plural = (number, word) =>
-  `${count(number)} ${number === 1 ? word : word.endsWith("y") ? `${word.slice(0, -1)}ies` : `${word}s`}`;
+export function pluralize(number, word) {
+  const plural = word.endsWith("y") ? `${word.slice(0, -1)}ies` : `${word}${word.endsWith("ch") ? "es" : "s"}`;
+  return `${formatCount(number)} ${number === 1 ? word : plural}`;
+}
+
+/** Traffic compared with round robin: "−12 %", or `same` below half a percent. */
+export function formatSaving(shipped, roundRobin, same) {
+  const saved = roundRobin > 0 ? 1 - shipped / roundRobin : 0;
+  return Math.abs(saved) < 0.005 ? same : `${saved > 0 ? "−" : "+"}${Math.round(Math.abs(saved) * 100)} %`;
+}

@@ -1,63 +1,63 @@
-// The page: a feed on one side, a function for each panel on the other.
+// The page: takes states from the feed and renders every panel.
 
-import { asked } from "./ask.js";
-import { Charts } from "./charts.js";
-import { showCorrelation } from "./correlation.js";
-import { setUpDecisions, showDecisions } from "./decisions.js";
-import { openQuery, openSubmit } from "./dialogs.js";
-import { byId, dark } from "./dom.js";
-import { Feed } from "./feed.js";
-import { showKeys } from "./keys.js";
-import { showMatrix } from "./matrix.js";
-import { showNetwork } from "./network.js";
-import { showStreams } from "./streams.js";
-import { announce, showStatus, showStrip } from "./strip.js";
-import { showWorkers } from "./workers.js";
+import { requestWithToast } from "./api.js";
+import { renderCorrelation } from "./correlation.js";
+import { initDecisions, renderDecisions } from "./decisions.js";
+import { openQueryDialog, openSubmitDialog } from "./dialogs.js";
+import { byId, darkMode } from "./dom.js";
+import { renderHotKeys } from "./hot_keys.js";
+import { LoadCharts } from "./load_charts.js";
+import { renderMatrix } from "./query_matrix.js";
+import { renderNetwork } from "./query_network.js";
+import { StateFeed } from "./state_feed.js";
+import { announceDecision, renderStatus, renderSummary } from "./status.js";
+import { renderStreams } from "./streams.js";
+import { renderWorkers } from "./workers.js";
 
-const charts = new Charts();
+const charts = new LoadCharts();
 let connected = false;
-let planned = false;
+let frameRequested = false;
 
-function draw() {
-  planned = false;
+function render() {
+  frameRequested = false;
   const state = feed.state;
   if (!state) return;
-  showStatus(connected ? state.summary.status : "lost");
-  showStrip(state.summary);
-  charts.show(state);
-  showWorkers(state, (worker) => charts.focus(worker));
-  showMatrix(state, (name) => openQuery(feed.state, name));
-  showCorrelation(state.correlation);
-  showDecisions(state);
-  showKeys(state);
-  showStreams(state);
-  showNetwork(state, (name) => openQuery(feed.state, name));
+  renderStatus(connected ? state.summary.status : "lost");
+  renderSummary(state.summary);
+  charts.update(state);
+  renderWorkers(state, (worker) => charts.focus(worker));
+  renderMatrix(state, (name) => openQueryDialog(feed.state, name));
+  renderCorrelation(state.correlation);
+  renderDecisions(state);
+  renderHotKeys(state);
+  renderStreams(state);
+  renderNetwork(state, (name) => openQueryDialog(feed.state, name));
 }
 
-/** Draw at most once a frame, and not at all while nobody looks. */
-function redraw() {
-  if (planned) return;
-  planned = true;
-  requestAnimationFrame(draw);
+/** Render at most once per frame, and not at all while the page is hidden. */
+function requestRender() {
+  if (frameRequested) return;
+  frameRequested = true;
+  requestAnimationFrame(render);
 }
 
-const feed = new Feed(
+const feed = new StateFeed(
   (state, { decisions }) => {
-    const changed = decisions.filter((one) => one.changed);
-    if (changed.length) announce(changed.at(-1));
-    redraw();
+    const changed = decisions.filter((decision) => decision.changed);
+    if (changed.length) announceDecision(changed.at(-1));
+    requestRender();
   },
   (up) => {
     connected = up;
-    if (feed.state) redraw();
-    else showStatus(up ? "connecting" : "lost");
+    if (feed.state) requestRender();
+    else renderStatus(up ? "connecting" : "lost");
   },
 );
 
-setUpDecisions(redraw);
-byId("open-submit").addEventListener("click", () => feed.state && openSubmit(feed.state));
-byId("rollback").addEventListener("click", () => asked("POST", "api/rollback", {}));
-dark.addEventListener("change", redraw);
+initDecisions(requestRender);
+byId("open-submit").addEventListener("click", () => feed.state && openSubmitDialog(feed.state));
+byId("rollback").addEventListener("click", () => requestWithToast("POST", "api/rollback", {}));
+darkMode.addEventListener("change", requestRender);
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 }

@@ -1,0 +1,134 @@
+"""Input and output of `evenflow plan keys`: key statistics, routing tables, JSON."""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.cli.output import verdicts_to_json
+from evenflow.cli.table_files import (
+    check_not_negative,
+    key_column,
+    number_column,
+    read_table,
+    worker_column,
+)
+from evenflow.errors import InputError
+from evenflow.model import KeyLoads, RoutingTable, hash_keys, imbalance
+from evenflow.model.arrays import Hashes
+from evenflow.planning.keys import KeyConfig, KeyPlan, feasible
+from evenflow.planning.keys.metrics import max_relative_deviation, moved_state
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The key column, the loads of the keys, and how many keys STATS lists."""
+
+    names: pa.Array
+    loads: KeyLoads
+    listed_count: int
+
+
+def read_key_file(stats: Path, current: Path | None, workers: int) -> KeyFile:
+    """Read STATS and the current routing table; keys that only the table has are idle."""
+    table = read_table(stats, ("key", "cost", "state"))
+    names = key_column(table["key"], stats)
+    cost, state = (
+        check_not_negative(number_column(table, column, stats), column, stats).to_numpy()
+        for column in ("cost", "state")
+    )
+    hashes = hash_keys(names)
+    _check_distinct_keys(names, hashes, stats)
+    listed, routes = len(names), RoutingTable()
+    if current is not None:
+        entries, entry_hashes, routes = _read_routing_table(current, names.type, workers)
+        idle = ~np.isin(entry_hashes, hashes)
+        names = pa.concat_arrays([names, entries.filter(pa.array(idle))])
+        hashes = np.concatenate((hashes, entry_hashes[idle]))
+    rest = np.zeros(len(names) - listed)
+    loads = KeyLoads(
+        np.concatenate((cost, rest)),
+        np.concatenate((state, rest)),
+        RoutingTable().route(hashes, workers),
+        routes.route(hashes, workers),
+        workers,
+        names,
+    )
+    return KeyFile(names, loads, listed)
+
+
+def _read_routing_table(
+    path: Path, key_type: pa.DataType, workers: int
+) -> tuple[pa.Array, Hashes, RoutingTable]:
+    """Read a routing table, with its keys cast to the type of those in STATS."""
+    table = read_table(path, ("key", "worker"), may_be_empty=True)
+    keys = entries = key_column(table["key"], path)
+    if entries.type != key_type:
+        with contextlib.suppress(pa.ArrowException):
+            entries = keys.cast(key_type)
+        if entries.type != key_type or not entries.cast(keys.type).equals(keys):  # 007 is not 7
+            raise InputError(
+                f"{path}: keys are {keys.type}, those of STATS {key_type}; use the same type"
+            )
+    hashes = hash_keys(entries)
+    _check_distinct_keys(entries, hashes, path)
+    return entries, hashes, RoutingTable.from_entries(hashes, worker_column(table, path, workers))
+
+
+def _check_distinct_keys(names: pa.Array, hashes: Hashes, path: Path) -> None:
+    order = np.argsort(hashes, kind="stable")
+    same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    if not len(same):
+        return
+    first, second = sorted((int(order[same[0]]), int(order[same[0] + 1])))
+    if names[first] == names[second] or not (names[first].is_valid or names[second].is_valid):
+        rows = f"rows {first + 1} and {second + 1}"
+        raise InputError(f"{path}: key {names[first]} appears in {rows}; keep one row")
+    raise InputError(
+        f"{path}: keys {names[first]} and {names[second]} have the same hash and always share a "
+        "worker; replace them by one row with their sums"
+    )
+
+
+def key_plan_to_json(
+    algorithm: str, key_file: KeyFile, config: KeyConfig, plan: KeyPlan, seconds: float
+) -> dict[str, Any]:
+    """Return the fields of `--json`."""
+    keys = key_file.loads
+    moved, total = moved_state(keys, plan.owner), float(keys.state.sum())
+    return {
+        "algorithm": algorithm,
+        "workers": keys.workers,
+        "keys": key_file.listed_count,
+        "feasible": feasible(keys, config, plan),
+        "imbalance_before": max_relative_deviation(keys.worker_loads()),
+        "imbalance": max_relative_deviation(plan.loads),
+        "max_over_mean": imbalance(plan.loads),
+        "table_size": plan.table_size(keys),
+        "moved_keys": int((plan.owner != keys.owner).sum()),
+        "moved_state": moved,
+        "moved_state_fraction": moved / total if total else 0.0,
+        "plan_seconds": seconds,
+        "loads": plan.loads.tolist(),
+        "verdicts": verdicts_to_json(plan.verdicts),
+    }
+
+
+def key_plan_tables(
+    key_file: KeyFile, plan: KeyPlan, table_out: Path | None, assignment_out: Path | None
+) -> dict[Path, pa.Table]:
+    """Return the output files and their rows."""
+    keys, owner = key_file.loads, pa.array(plan.owner)
+    tables = {}
+    if table_out is not None:
+        listed = pa.array(plan.owner != keys.home)
+        entries = {"key": key_file.names, "worker": owner}
+        tables[table_out] = pa.table(entries).filter(listed)
+    if assignment_out is not None:
+        tables[assignment_out] = pa.table(
+            {"key": key_file.names, "before": pa.array(keys.owner), "after": owner}
+        )
+    return tables

@@ -1,0 +1,38 @@
+"""The key planners by name; each is a function (keys, config, rng) -> KeyPlan."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from evenflow.model import KeyLoads
+from evenflow.planning.keys.baselines import hash_only, pkg, readj, simple
+from evenflow.planning.keys.compact import compact
+from evenflow.planning.keys.cover import cover
+from evenflow.planning.keys.exact import exact
+from evenflow.planning.keys.mixed import llfd, minmig, mintable, mixed, mixedbf
+from evenflow.planning.keys.problem import KeyConfig, KeyPlanner
+
+ALGORITHMS: Mapping[str, KeyPlanner] = {
+    "hash": hash_only,
+    "simple": simple,
+    "llfd": llfd,
+    "mintable": mintable,
+    "minmig": minmig,
+    "mixed": mixed,
+    "mixedbf": mixedbf,
+    "compact": compact,
+    "readj": readj,
+    "pkg": pkg,
+    "cover": cover,
+    "exact": exact,
+}
+
+
+def warm_up(algorithm: str) -> None:
+    """Compile an algorithm by planning two tiny cases, one of them with hardly a table."""
+    count, workers = 60, 3
+    key = np.arange(count)
+    cost = 1000.0 / (key + 1)
+    keys = KeyLoads.from_arrays(cost, cost[::-1], (key % 7) % workers, (key % 5) % workers, workers)
+    for max_table in (count, 2):
+        ALGORITHMS[algorithm](keys, KeyConfig(max_table=max_table), np.random.default_rng(0))

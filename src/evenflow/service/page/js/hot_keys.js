@@ -1,0 +1,23 @@
+// Hot keys: their share of the row cost of their query, and their worker.
+
+import { el, hiddenHead, setText, showEmptyNote, syncChildren, tableWithHead, workerColour } from "./dom.js";
+import { formatPercent } from "./format.js";
+
+export function renderHotKeys({ hot_keys: keys }) {
+  const table = tableWithHead("keys", () => ["Key", "Share", hiddenHead("Percent"), "Worker"]);
+  showEmptyNote(table, keys.length ? null : "No keyed query has reported keys yet.");
+  const largest = Math.max(...keys.map((k) => k.share), 1e-9);
+  syncChildren(table.tBodies[0], keys, (k) => `${k.query}\n${k.key}`, createRow, (tr, k) => updateRow(tr, k, largest));
+}
+
+const createRow = (key) =>
+  el("tr", {}, el("td", { class: "name", title: key.query }, el("span", { class: "mono" }, key.key), el("span", { class: "sub" }, ` ${key.query}`)), el("td", { class: "wide" }, el("span", { class: "bar", "aria-hidden": "true" }, el("i"))), el("td", { class: "num" }), el("td", { class: "num" }, el("span", { class: "swatch", "aria-hidden": "true" }), el("span")));
+
+function updateRow(tr, key, largest) {
+  const fill = tr.cells[1].firstChild.firstChild;
+  fill.style.width = `${(key.share / largest) * 100}%`;
+  fill.style.background = workerColour(key.owner);
+  setText(tr.cells[2], formatPercent(key.share));
+  tr.cells[3].firstChild.style.background = workerColour(key.owner);
+  setText(tr.cells[3].lastChild, `${key.owner}`);
+}

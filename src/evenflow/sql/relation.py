@@ -1,0 +1,65 @@
+"""Relations: the columns of an item after FROM, and which of them are event times."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+ColumnRef = tuple[str, str]  # alias in FROM, column
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """A value that moves with event time: `clock + offset_us`, or a window that starts there.
+
+    `clock` names an event-time column of one relation. A bound on the clock is a bound on every
+    value derived from it by adding a constant.
+    """
+
+    clock: str
+    offset_us: int = 0
+    width_us: int | None = None
+
+    def shifted(self, by_us: int) -> "EventTime":
+        """Return the time plus a constant."""
+        return replace(self, offset_us=self.offset_us + by_us)
+
+    def qualified(self, alias: str) -> "EventTime":
+        """Return the time as a column of the input with this alias."""
+        return replace(self, clock=f"{alias}\0{self.clock}")
+
+    def window_field(self, name: str) -> "EventTime | None":
+        """Return the time of a window's start or end."""
+        if self.width_us is None or name not in ("start", "end"):
+            return None
+        return EventTime(self.clock, self.offset_us + (self.width_us if name == "end" else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a relation."""
+
+    name: str
+    type: pa.DataType
+    time: EventTime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Columns, and how far each clock can lag behind the watermark.
+
+    Every row still to come has `clock >= watermark - lags_us[clock]`. A reference table has no
+    clock.
+    """
+
+    fields: tuple[Field, ...]
+    lags_us: Mapping[str, int] = field(default_factory=dict)
+
+    def find(self, name: str) -> Field | None:
+        """Return the column with this name; like Spark, ignore case."""
+        return next((f for f in self.fields if f.name.lower() == name.lower()), None)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with Spark's types."""
+        return pa.schema([(f.name, f.type) for f in self.fields])

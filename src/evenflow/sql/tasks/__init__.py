@@ -1,0 +1,1 @@
+"""The state of one query on one worker; it lives in the worker process."""

@@ -1,0 +1,109 @@
+"""Files of the history: one Arrow file per pending batch, Parquet for groups of batches.
+
+One Arrow file is several times faster to write than Parquet files of seven kinds, and a commit
+waits for it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenflow.model import HistoryKind
+from evenflow.storage.bundle import pack, unpack
+from evenflow.storage.file_store import FileStore
+from evenflow.storage.history.encode import TablesByKind
+from evenflow.storage.history.schema import SCHEMAS
+
+HISTORY_FOLDER = "history"
+PENDING_FOLDER = f"{HISTORY_FOLDER}/recent"
+_MIN_ROW_GROUP_ROWS = 100_000
+_HIGH_CARDINALITY_TYPES = (pa.float64(), pa.uint64())  # values of these columns rarely repeat
+
+
+class HistoryFile(NamedTuple):
+    """A Parquet file and the range of batches in it."""
+
+    kind: HistoryKind
+    first_batch: int
+    last_batch: int
+
+    @property
+    def batch_count(self) -> int:
+        """Number of batches in the range."""
+        return self.last_batch - self.first_batch + 1
+
+    @property
+    def path(self) -> str:
+        """Path below the checkpoint."""
+        batches = f"{self.first_batch:012d}-{self.last_batch:012d}"
+        return f"{HISTORY_FOLDER}/{self.kind}/{batches}.parquet"
+
+    def read(self, store: FileStore) -> pa.Table:
+        """Return all rows."""
+        return pq.read_table(pa.BufferReader(store.read(self.path)), schema=SCHEMAS[self.kind])
+
+    def write(self, store: FileStore, tables: Iterable[pa.Table]) -> None:
+        """Write the rows of some tables."""
+        sink, schema = pa.BufferOutputStream(), SCHEMAS[self.kind]
+        repeating = [field.name for field in schema if field.type not in _HIGH_CARDINALITY_TYPES]
+        with pq.ParquetWriter(sink, schema, use_dictionary=repeating) as writer:
+            for group in _row_groups(tables):
+                writer.write_table(group)
+        store.write(self.path, [sink.getvalue()])
+
+
+def list_files(store: FileStore, kind: HistoryKind) -> tuple[list[HistoryFile], list[HistoryFile]]:
+    """Return the files of a kind in order, and files that a merged one has replaced."""
+    files = []
+    for name in store.list_names(f"{HISTORY_FOLDER}/{kind}"):
+        first, _, last = name.removesuffix(".parquet").partition("-")
+        files.append(HistoryFile(kind, int(first), int(last)))
+    files.sort(key=lambda file: (file.first_batch, -file.last_batch))
+    current: list[HistoryFile] = []
+    for file in files:
+        if not current or file.last_batch > current[-1].last_batch:
+            current.append(file)
+    return current, [file for file in files if file not in current]
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Combine small tables, so that a file has few row groups and none is huge."""
+    group: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        group.append(table)
+        rows += table.num_rows
+        if rows >= _MIN_ROW_GROUP_ROWS:
+            yield pa.concat_tables(group)
+            group, rows = [], 0
+    if group:
+        yield pa.concat_tables(group)
+
+
+def write_pending(store: FileStore, batch: int, tables: Mapping[str, pa.Table]) -> None:
+    """Write the rows of a batch; an earlier attempt of the same batch is replaced."""
+    rows = [pack(table).to_pybytes() for table in tables.values()]
+    kinds = pa.table({"kind": list(tables), "rows": pa.array(rows, pa.large_binary())})
+    store.write(_pending_path(batch), [pack(kinds)])
+
+
+def read_pending(store: FileStore) -> dict[int, TablesByKind]:
+    """Return the rows of all pending batches."""
+    return {
+        int(name): {
+            row["kind"]: unpack(row["rows"])
+            for row in unpack(store.read(_pending_path(int(name)))).to_pylist()
+        }
+        for name in store.list_names(PENDING_FOLDER)
+    }
+
+
+def delete_pending(store: FileStore, batches: Iterable[int]) -> None:
+    """Delete pending batches."""
+    store.delete(_pending_path(batch) for batch in batches)
+
+
+def _pending_path(batch: int) -> str:
+    return f"{PENDING_FOLDER}/{batch:012d}"
