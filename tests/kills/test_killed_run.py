@@ -27,11 +27,11 @@ def test_the_driver_killed_again_and_again(tmp_path: Path) -> None:
     write_rows(tmp_path)
     steps = [f"driver.{step}" for step in (*DECIDE_STEPS, *TRANSFER_STEPS)]
     assert {*steps, "worker.before_write", "worker.after_write"} == set(POINTS)
-    for point in ("run.widened", "committer.asked", *steps):
+    for point in ("run.widened", "driver.command", *steps):
         assert run_program(tmp_path, f"{point}:1") == -signal.SIGKILL, f"{point} was not reached"
     assert run_program(tmp_path, "worker.after_write:2") == 0
     assert (tmp_path / "mark-worker.after_write").exists(), "no Python worker was killed"
-    check_rows(tmp_path, "asked")
+    check_rows(tmp_path, "submitted")
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def main(folder: Path, master: str, *, decided: bool) -> None:
         flow.query(name, sql, key=key, publish=publish)
     run = start(flow, decided=decided)
     if os.environ.get("EVENFLOW_CRASH", "").startswith(("run.widened", "driver.command")):
-        run.submit("asked", "SELECT ts, venue FROM trades")  # a column that no query has needed
+        run.submit("submitted", "SELECT ts, venue FROM trades")  # a column that no query has needed
     run.await_termination()
     report = {
         "results": {name: texts(run.results(name)) for name in queries},
