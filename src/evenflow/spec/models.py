@@ -1,4 +1,4 @@
-"""The fields of a specification, with type, default and description; source of docs/spec.md."""
+"""The fields of a specification, with type, default and description; source of docs/reference/spec.md."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -105,7 +105,7 @@ class HostedSpec(SpecModel):
 class QuerySpec(HostedSpec):
     """A continuous SELECT; `name: SELECT ...` is short for `name: {sql: SELECT ...}`."""
 
-    sql: str = Field(description="Spark SQL; see writing-queries.md.")
+    sql: str = Field(description="Spark SQL.")
 
 
 class SubscriptionsSpec(SpecModel):

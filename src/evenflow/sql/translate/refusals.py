@@ -45,6 +45,6 @@ def unsupported(node: Ast) -> InputError:
             return refusal(node, f"is refused: {advice}")
     return refusal(
         node,
-        "is not among the expressions a continuous query may use; "
-        "see docs/writing-queries.md, or write a Python operator",
+        "is not supported in a continuous query; compute it in Spark before the stream "
+        "(`select` of the source), or write a Python operator",
     )
