@@ -74,7 +74,8 @@ def _message(item: Any) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind.startswith("union_tag"):
-        return f"expected one of {context.get('expected_tags', 'the kinds in docs/reference/spec.md')}"
+        kinds = context.get("expected_tags", "the kinds in docs/reference/spec.md")
+        return f"expected one of {kinds}"
     if kind == "literal_error":
         return f"expected {context['expected']}, got {given}"
     if kind in _EXPECTED_TYPES:

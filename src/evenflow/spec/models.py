@@ -1,4 +1,4 @@
-"""The fields of a specification, with type, default and description; source of docs/reference/spec.md."""
+"""Fields of a spec with type, default and description; docs/reference/spec.md is made from them."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
