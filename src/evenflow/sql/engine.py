@@ -17,6 +17,7 @@ from typing import Literal
 
 import duckdb
 import pyarrow as pa
+from duckdb.sqltypes import VARCHAR
 
 from evenflow.sql.types import to_physical_types
 
@@ -79,6 +80,8 @@ class Engine:
         config = {**_CONNECT_OPTIONS, "memory_limit": memory_limit}
         config["max_execution_time"] = max(1, round(statement_seconds * 1000))
         self._connection = duckdb.connect(":memory:", config=config)
+        for name, function in (("unicode_upper", str.upper), ("unicode_lower", str.lower)):
+            self._connection.create_function(name, function, [VARCHAR], VARCHAR)
         for statement in _LOCKDOWN_STATEMENTS:
             self._connection.execute(statement)
         self._watch = _DeadlineWatch(self._connection)

@@ -99,6 +99,17 @@ def duckdb_name(kind: pa.DataType) -> str:
     return _DUCKDB_NAMES[kind]
 
 
+def group_key_sql(sql: str, kind: pa.DataType) -> str:
+    """Write a group as Spark shows it: -0.0 is 0.0, also inside structs."""
+    if is_floating(kind):
+        return f"({sql} + CAST(0 AS {duckdb_name(kind)}))"
+    if pa.types.is_struct(kind) and kind != WINDOW:
+        names = [(quote_string(f.name), f.type) for f in kind]
+        fields = (f"{n}: {group_key_sql(f'struct_extract({sql}, {n})', t)}" for n, t in names)
+        return f"(CASE WHEN {sql} IS NOT NULL THEN {{{', '.join(fields)}}} END)"
+    return sql
+
+
 def quote_identifier(identifier: str) -> str:
     """Quote a name for DuckDB."""
     return '"' + identifier.replace('"', '""') + '"'

@@ -204,7 +204,8 @@ def _build_node(
     outputs: list[tuple[str, TypedExpr]],
 ) -> PlanNode:
     keys = {f"g{index}": value for index, value in enumerate(builder.keys.values())}
-    partials = [("_t", builder.pane_start_sql), *((key, value.sql) for key, value in keys.items())]
+    partials = [("_t", builder.pane_start_sql)]
+    partials += [(key, types.group_key_sql(value.sql, value.type)) for key, value in keys.items()]
     partials += [*builder.updates, ("_n", "CAST(count(*) AS BIGINT)")]
     partial_schema = pa.schema(
         [("_t", types.LONG)]
@@ -290,6 +291,8 @@ def _read_window_call(translate: Translator, node: Ast) -> tuple[TypedExpr, _Win
         end = translate.struct_field(value, "end")
         sql, time = f"({end.sql} - to_microseconds(1))", time.window_field("end")
         value = replace(value, time=time.shifted(-1) if time else None)
+    if value.type == types.TIMESTAMP_NTZ:
+        raise refusal(node, "is over TIMESTAMP_NTZ; cast the column to TIMESTAMP before the stream")
     if time is None:
         raise refusal(
             node,

@@ -9,6 +9,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from evenflow.errors import InputError
 from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.translator import check_arguments, declare
 from evenflow.sql.translate.typed_expr import Ast
 
 MAX_CHARACTERS = 20_000
@@ -42,6 +43,14 @@ _CLAUSE_ADVICE = {
     "hint": "hints are not supported; leave them out",
 }
 
+# The clauses of SELECT, UNION, FROM and JOIN are checked one by one where they are read.
+declare("this", exp.From, exp.Having)
+declare("this alias", exp.Alias, exp.CTE, exp.Subquery)
+declare("this columns", exp.TableAlias)
+declare("expressions recursive", exp.With)
+declare("this on using side kind method", exp.Join)
+declare("except_ replace rename", exp.Star)
+
 
 def parse_query(sql: str) -> Ast:
     """Parse one query.
@@ -60,6 +69,7 @@ def parse_query(sql: str) -> Ast:
         if len(statements) != 1:
             raise InputError(f"expected one SELECT, got {len(statements)} statements")
         _check_depth(statements[0])
+        check_arguments(statements[0])
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         raise InputError(

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from evenflow.sql import types
 from evenflow.sql.translate.refusals import refusal, unsupported
-from evenflow.sql.translate.translator import Translator
+from evenflow.sql.translate.translator import Translator, declare, refuse_struct_order
 from evenflow.sql.translate.typed_expr import Ast
 
 
@@ -132,6 +132,7 @@ def _same_function(name: str, *, boolean: bool = False) -> AggregateRule:
 
     def rule(translate: Translator, node: Ast, filter_sql: str) -> Aggregate:
         value = translate.boolean(node.this) if boolean else translate(node.this)
+        refuse_struct_order(node, value)
         update, merge = f"{name}({value.sql}){filter_sql}", f"{name}({{}})"
         partial = PartialColumn(update, merge, types.physical_type(value.type))
         return Aggregate((partial,), "{0}", value.type)
@@ -184,3 +185,7 @@ _RULES: dict[type, AggregateRule] = {
     exp.Variance: _variance(_SAMPLE_SQL % "({0}.m2 / ({0}.n - 1))"),
     exp.VariancePop: _variance(_POPULATION_SQL % "({0}.m2 / {0}.n)"),
 }
+declare("this", exp.Where, *_RULES)
+declare("this expressions big_int", exp.Count)  # BIGINT is Spark's type of a count
+declare("this expression", exp.Filter)
+declare("expressions", exp.Distinct)

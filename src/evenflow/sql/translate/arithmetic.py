@@ -8,7 +8,7 @@ from sqlglot import exp
 from evenflow.sql import types
 from evenflow.sql.translate.literals import interval_us, translate_literal
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import Rule, Translator, register, widen
+from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, register, widen
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
 
 _OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
@@ -57,7 +57,10 @@ def _decimal_arithmetic(node: Ast, operator: str, left: TypedExpr, right: TypedE
     left, right = left.cast(a), right.cast(b)
     name = types.duckdb_name(kind)
     if operator == "*":
-        sql = f"CAST({left.sql} * {right.sql} AS {name})"
+        # A factor of 19 digits makes DuckDB multiply in 128 bits instead of failing beyond 64.
+        wide = types.duckdb_name(pa.decimal128(max(a.precision, 19), a.scale))
+        factor = left.sql if max(a.precision, b.precision) > 18 else f"CAST({left.sql} AS {wide})"
+        sql = f"CAST({factor} * {right.sql} AS {name})"
     else:
         sql = f"CAST(CAST({left.sql} AS {name}) {operator} CAST({right.sql} AS {name}) AS {name})"
     return compose_expr(sql, kind, left, right)
@@ -97,12 +100,14 @@ def _negate(translate: Translator, node: Ast) -> TypedExpr:
         return translate_literal(translate, negative)
     if not types.is_number(value.type):
         raise refusal(node, f"negates {types.spark_name(value.type)}, which is not a number")
-    return compose_expr(f"(-{value.sql})", value.type, value)
+    sql = f"CAST((-{value.sql}) AS {types.duckdb_name(value.type)})"
+    return compose_expr(sql, value.type, value)
 
 
-def _fail_on_zero(divisor: str, sql: str) -> str:
+def _fail_on_zero(left: TypedExpr, right: TypedExpr, sql: str) -> str:
+    """Write the failure of dividing by zero; NULL divided by zero is NULL."""
     failure = "error('division by zero; write try_divide(a, b) to get NULL instead')"
-    return f"CASE WHEN {divisor} = 0 THEN {failure} ELSE {sql} END"
+    return f"CASE WHEN {right.sql} = 0 AND {left.sql} IS NOT NULL THEN {failure} ELSE {sql} END"
 
 
 def _division(*, safe: bool) -> Rule:
@@ -116,7 +121,7 @@ def _division(*, safe: bool) -> Rule:
         if safe:
             sql = f"CASE WHEN {right.sql} = 0 THEN NULL ELSE {left.sql} / {right.sql} END"
         else:
-            sql = _fail_on_zero(right.sql, f"{left.sql} / {right.sql}")
+            sql = _fail_on_zero(left, right, f"{left.sql} / {right.sql}")
         return compose_expr(f"CAST({sql} AS DOUBLE)", types.DOUBLE, left, right)
 
     return rule
@@ -127,7 +132,7 @@ def _integer_division(translate: Translator, node: Ast) -> TypedExpr:
     if not (types.is_integer(left.type) and types.is_integer(right.type)):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
     left, right = left.cast(types.LONG), right.cast(types.LONG)
-    sql = _fail_on_zero(right.sql, f"{left.sql} // {right.sql}")
+    sql = _fail_on_zero(left, right, f"{left.sql} // {right.sql}")
     return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, left, right)
 
 
@@ -135,17 +140,27 @@ def _remainder(translate: Translator, node: Ast) -> TypedExpr:
     left, right = widen(node, *_numbers(translate, node, node.left, node.right))
     if types.is_decimal(left.type):
         raise refusal(node, "takes the remainder of DECIMALs; cast both to BIGINT")
-    sql = _fail_on_zero(right.sql, f"{left.sql} % {right.sql}")
+    sql = _fail_on_zero(left, right, f"{_widest(left)} % {right.sql}")
     return compose_expr(f"CAST({sql} AS {types.duckdb_name(left.type)})", left.type, left, right)
 
 
+def _widest(value: TypedExpr) -> str:
+    """Write an integer in 128 bits: the least integer % -1 is 0, but overflows in its own type."""
+    return f"CAST({value.sql} AS HUGEINT)" if types.is_integer(value.type) else value.sql
+
+
 def _pmod(translate: Translator, node: Ast) -> TypedExpr:
+    if len(node.expressions) != 2:
+        raise refusal(node, "needs two arguments; write pmod(a, b)")
     left, right = widen(node, *_numbers(translate, node, *node.expressions))
     if not types.is_integer(left.type):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
-    rest = f"({left.sql} % {right.sql})"
-    cycle = f"CASE WHEN {rest} < 0 THEN ({rest} + {right.sql}) % {right.sql} ELSE {rest} END"
-    sql = f"CAST({_fail_on_zero(right.sql, cycle)} AS {types.duckdb_name(left.type)})"
+    rest, bits = f"({_widest(left)} % {right.sql})", left.type.bit_width
+    # Spark's sum of the remainder and the divisor wraps around.
+    wrap = f"CASE WHEN {rest} + {right.sql} < {-(1 << bits - 1)} THEN {1 << bits} ELSE 0 END"
+    cycle = f"({rest} + {right.sql} + {wrap}) % {right.sql}"
+    cycle = f"CASE WHEN {rest} < 0 THEN {cycle} ELSE {rest} END"
+    sql = f"CAST({_fail_on_zero(left, right, cycle)} AS {types.duckdb_name(left.type)})"
     return compose_expr(sql, left.type, left, right)
 
 
@@ -160,7 +175,10 @@ def _of_double(template: str, result: pa.DataType = types.DOUBLE) -> Rule:
 def _power(translate: Translator, node: Ast) -> TypedExpr:
     operands = _numbers(translate, node, node.left, node.right)
     left, right = (operand.cast(types.DOUBLE) for operand in operands)
-    return compose_expr(f"pow({left.sql}, {right.sql})", types.DOUBLE, left, right)
+    # In Java 1 to the power of NaN or infinity is NaN, elsewhere 1.
+    odd = f"abs({left.sql}) = 1 AND NOT isfinite({right.sql})"
+    sql = f"(CASE WHEN {odd} THEN CAST('NaN' AS DOUBLE) ELSE pow({left.sql}, {right.sql}) END)"
+    return compose_expr(sql, types.DOUBLE, left, right)
 
 
 def _abs(translate: Translator, node: Ast) -> TypedExpr:
@@ -173,7 +191,10 @@ def _ceil_or_floor(name: str) -> Rule:
         (value,) = _numbers(translate, node, node.this)
         if node.args.get("decimals") is not None or types.is_decimal(value.type):
             raise refusal(node, "needs an integer or a DOUBLE, and no number of digits")
-        return compose_expr(f"CAST({name}({value.sql}) AS BIGINT)", types.LONG, value)
+        if types.is_integer(value.type):
+            return value.cast(types.LONG)
+        sql = f"CASE WHEN isnan({value.sql}) THEN 0 ELSE {name}({value.sql}) END"
+        return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, value)
 
     return rule
 
@@ -190,31 +211,37 @@ def _round(translate: Translator, node: Ast) -> TypedExpr:
         scale = min(digits, value.type.scale)
         kind = pa.decimal128(min(value.type.precision - value.type.scale + 1 + scale, 38), scale)
         return compose_expr(f"CAST({value.sql} AS {types.duckdb_name(kind)})", kind, value)
-    # Through the shortest decimal text, as Spark does: 2.675 rounds to 2.68 although the double
-    # is slightly below it. Beyond 1e15 a double has no such digits.
-    rounded = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38,{digits}))"
-    rounded = f"CAST({rounded} AS {types.duckdb_name(value.type)})"
-    sql = f"(CASE WHEN abs({value.sql}) < 1e15 THEN {rounded} ELSE {value.sql} END)"
+    # Through the shortest decimal text of the DOUBLE, as Spark does: 2.675 rounds to 2.68 although
+    # the double is slightly below it. Beyond 1e16 a double has no such digits.
+    text = f"CAST({value.cast(types.DOUBLE).sql} AS VARCHAR)"
+    rounded = TypedExpr(f"CAST({text} AS DECIMAL(38,{digits}))", pa.decimal128(38, digits))
+    rounded_sql = rounded.cast(value.type).sql
+    sql = f"(CASE WHEN abs({value.sql}) < 1e16 THEN {rounded_sql} ELSE {value.sql} END)"
     return compose_expr(sql, value.type, value)
 
 
 register(
+    "this expression",
     {
         **dict.fromkeys(_OPERATORS, _arithmetic),
-        exp.Neg: _negate,
-        exp.Div: _division(safe=False),
         exp.SafeDivide: _division(safe=True),
         exp.IntDiv: _integer_division,
         exp.Mod: _remainder,
+        exp.Pow: _power,
+    },
+)
+register("this expression safe", {exp.Div: _division(safe=False)})  # the parser's own flag
+register("this decimals", {exp.Ceil: _ceil_or_floor("ceil"), exp.Floor: _ceil_or_floor("floor")})
+register("this decimals", {exp.Round: _round})
+register(
+    "this",
+    {
+        exp.Neg: _negate,
         exp.Abs: _abs,
-        exp.Ceil: _ceil_or_floor("ceil"),
-        exp.Floor: _ceil_or_floor("floor"),
-        exp.Round: _round,
         exp.Sqrt: _of_double("(CASE WHEN {0} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({0}) END)"),
         exp.Exp: _of_double("exp({0})"),
         exp.Ln: _of_double("(CASE WHEN {0} <= 0 THEN NULL ELSE ln({0}) END)"),
-        exp.Pow: _power,
         exp.IsNan: _of_double("coalesce(isnan({0}), FALSE)", types.BOOLEAN),
     },
-    {"pmod": _pmod},
 )
+NAMED_RULES["pmod"] = _pmod

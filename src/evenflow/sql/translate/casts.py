@@ -6,9 +6,19 @@ from sqlglot import exp
 from evenflow.sql import types
 from evenflow.sql.translate.literals import timestamp_sql
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import Rule, Translator, register
+from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, declare, register
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
 
+# Spark's own: what it trims around numbers and dates, and which texts it reads.
+_PAD = r"[\x00-\x20\x7F]*"
+_TEXT_PATTERNS = dict.fromkeys(
+    (types.BYTE, types.SHORT, types.INT, types.LONG), rf"{_PAD}([+-]?[0-9]+){_PAD}"
+)
+_DECIMAL_TEXT = r"[\x00-\x20]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[\x00-\x20]*"
+_DATE_TEXT = (
+    rf"{_PAD}([+-]?[0-9]{{4,7}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T](?s:.*))?)?)?{_PAD}"
+)
+_DATE_WORDS = ("epoch", "now", "today", "tomorrow", "yesterday")
 _TRUNC_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
@@ -17,7 +27,7 @@ def _cast(translate: Translator, node: Ast) -> TypedExpr:
     translate.infer_parameter_type(node.this, kind)
     if node.this.is_string and types.is_timestamp(kind):
         try:
-            return TypedExpr(timestamp_sql(str(node.this.this)), kind)
+            return TypedExpr(timestamp_sql(str(node.this.this), kind), kind)
         except ValueError:
             raise refusal(node, "is not a timestamp; write '2026-01-31 12:00:00'") from None
     return _cast_expr(node, translate(node.this), kind, safe=bool(node.args.get("safe")))
@@ -33,15 +43,25 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
     if not _is_supported(source, kind):
         names = f"{types.spark_name(source)} to {types.spark_name(kind)}"
         raise refusal(node, f"casts {names}, but the engines differ on it; cast before the stream")
-    if source == types.STRING and types.is_integer(kind):
-        # Spark reads only integers here, while DuckDB would round '1.5'.
-        other = "NULL" if safe else f"error('not a whole number: ' || {value.sql})"
-        sql = (
-            f"CAST(CASE WHEN regexp_full_match(trim({sql}), '[+-]?[0-9]+') THEN trim({sql}) "
-            f"WHEN {sql} IS NULL THEN NULL ELSE {other} END AS VARCHAR)"
-        )
+    if source == types.STRING and kind == types.DATE:
+        return compose_expr(_date_from_text(node, value, safe=safe), kind, value)
+    if source == types.STRING and kind in _TEXT_PATTERNS:
+        sql = _read_text(value, _TEXT_PATTERNS[kind], "not a whole number: ", safe=safe)
+    elif source == types.STRING and types.is_decimal(kind):
+        sql = _read_text(value, _DECIMAL_TEXT, "not a decimal number: ", safe=safe)
     elif types.is_timestamp(source) and kind == types.LONG:
-        sql = f"CAST(floor(epoch_us({sql}) / 1000000) AS BIGINT)"
+        sql = _unix_sql(sql, "second")
+    elif types.is_floating(source) and types.is_decimal(kind):
+        # Spark rounds the shortest decimal text, and has no DECIMAL for NaN and infinity.
+        sql = f"CASE WHEN isfinite({sql}) THEN CAST({value.cast(types.DOUBLE).sql} AS VARCHAR) END"
+    elif source == types.DOUBLE and kind == types.FLOAT:
+        infinity, limit = "CAST('Infinity' AS DOUBLE)", "3.4028235677973366e38"
+        sql = (
+            f"CASE WHEN {sql} BETWEEN {limit} AND {infinity} THEN {infinity} "
+            f"WHEN {sql} <= -{limit} THEN -{infinity} ELSE {sql} END"
+        )
+    elif types.is_decimal(source) and types.is_floating(kind):
+        return value.cast(kind)
     elif (
         types.is_decimal(source)
         and kind == types.STRING
@@ -51,8 +71,35 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
         sql = f"CAST({sql} AS DECIMAL({source.precision + 1},{source.scale}))"
     elif types.is_integer(kind) and (types.is_floating(source) or types.is_decimal(source)):
         sql = f"trunc({sql})"
-    word = "TRY_CAST" if safe else "CAST"
-    return compose_expr(f"{word}({sql} AS {types.duckdb_name(kind)})", kind, value)
+    sql = f"{'TRY_CAST' if safe else 'CAST'}({sql} AS {types.duckdb_name(kind)})"
+    if types.is_floating(source) and kind == types.LONG:  # 2^63 is the largest BIGINT in Spark
+        largest = (1 << 63) - 1
+        sql = f"(CASE WHEN {value.sql} = {largest + 1}e0 THEN {largest} ELSE {sql} END)"
+    return compose_expr(sql, kind, value)
+
+
+def _read_text(value: TypedExpr, pattern: str, problem: str, *, safe: bool) -> str:
+    """Extract the first group of a pattern; a text without it fails, or is NULL if safe."""
+    quoted = types.quote_string(f"^{pattern}$")
+    sql = f"regexp_extract({value.sql}, {quoted}, 1)"
+    if safe:
+        return sql
+    failure = f"error({types.quote_string(problem)} || {value.sql})"
+    return f"CASE WHEN regexp_matches({value.sql}, {quoted}) THEN {sql} ELSE {failure} END"
+
+
+def _date_from_text(node: Ast, value: TypedExpr, *, safe: bool) -> str:
+    """Read '2026', '2026-1' and '2026-1-31', which anything can follow after a space or T."""
+    if str(value.literal).strip().lower() in _DATE_WORDS:
+        raise refusal(node, "names a day by a word; write DATE '2026-01-31'")
+    quoted = types.quote_string(f"^{_DATE_TEXT}$")
+    year, month, day = "d.y", "coalesce(nullif(d.m, ''), '1')", "coalesce(nullif(d.d, ''), '1')"
+    parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (year, month, day))
+    date = f"make_date({parts})"
+    failure = "error('not a date; write 2026-01-31')"
+    date = f"TRY({date})" if safe else f"CASE WHEN d.y = '' THEN {failure} ELSE {date} END"
+    found = f"regexp_extract({value.sql}, {quoted}, ['y', 'm', 'd'])"
+    return f"list_transform([{found}], lambda d: {date})[1]"
 
 
 def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
@@ -64,7 +111,8 @@ def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
         or (kind == types.STRING and (exact_source or source == types.DATE))
         or (source == types.STRING and (exact or kind == types.DATE))
         or (source == types.BOOLEAN and types.is_integer(kind))
-        or (types.is_timestamp(source) and kind in (types.DATE, types.LONG))
+        or (types.is_timestamp(source) and kind == types.DATE)
+        or (source == types.TIMESTAMP and kind == types.LONG)
         or (source == types.DATE and types.is_timestamp(kind))
     )
 
@@ -97,37 +145,46 @@ def _date_trunc(translate: Translator, node: Ast) -> TypedExpr:
     if not types.is_timestamp(value.type) or unit not in _TRUNC_UNITS:
         raise refusal(node, "is not supported; write date_trunc('hour', timestamp) or another unit")
     sql = f"CAST(date_trunc({types.quote_string(unit)}, {value.sql}) AS TIMESTAMP)"
-    return compose_expr(sql, value.type, value)
+    return compose_expr(sql, types.TIMESTAMP, value)
 
 
-def _unix_time(unit_us: int) -> Rule:
+def _unix_sql(time_sql: str, unit: str) -> str:
+    """Write whole units since 1970; the unit is cut first, since division would round."""
+    if unit == "microsecond":
+        return f"epoch_us({time_sql})"
+    milliseconds = f"epoch_ms(date_trunc('{unit}', {time_sql}))"
+    return milliseconds if unit == "millisecond" else f"({milliseconds} // 1000)"
+
+
+def _unix_time(unit: str) -> Rule:
     def rule(translate: Translator, node: Ast) -> TypedExpr:
         argument = node.this if isinstance(node.this, exp.Expression) else node.expressions[0]
         value = translate(_unwrap_date_argument(argument))
-        if value.type != types.TIMESTAMP:
+        if not types.is_timestamp(value.type):
             raise refusal(node, "needs a TIMESTAMP; write a cast")
-        sql = f"epoch_us({value.sql})"
-        if unit_us > 1:
-            sql = f"CAST(floor({sql} / {unit_us}) AS BIGINT)"
-        return compose_expr(sql, types.LONG, value)
+        return compose_expr(_unix_sql(value.sql, unit), types.LONG, value)
 
     return rule
 
 
 def _window_time(translate: Translator, node: Ast) -> TypedExpr:
     """Translate window_time(window): the last microsecond of a window."""
-    value = translate(node.expressions[0])
-    end = translate.struct_field(value, "end") if value.type == types.WINDOW else None
+    value = translate(node.expressions[0]) if len(node.expressions) == 1 else None
+    end = translate.struct_field(value, "end") if value and value.type == types.WINDOW else None
     if end is None or end.time is None:
         raise refusal(node, "needs the window column of a windowed aggregate")
     sql = f"({end.sql} - to_microseconds(1))"
     return TypedExpr(sql, types.TIMESTAMP, end.columns, time=end.time.shifted(-1))
 
 
+declare("this expressions nested", exp.DataType)
+declare("this", exp.DataTypeParam)
+register("this to safe", {exp.Cast: _cast, exp.TryCast: _cast})
+register("this format", {exp.TsOrDsToDate: _to_date})
+register("this unit", {exp.TimestampTrunc: _date_trunc})
 register(
+    "this",
     {
-        exp.Cast: _cast,
-        exp.TryCast: _cast,
         exp.Year: _date_part("year"),
         exp.Month: _date_part("month"),
         exp.Day: _date_part("day"),
@@ -135,11 +192,9 @@ register(
         exp.Hour: _date_part("hour"),
         exp.Minute: _date_part("minute"),
         exp.Second: _date_part("second"),
-        exp.TsOrDsToDate: _to_date,
-        exp.TimestampTrunc: _date_trunc,
-        exp.UnixMicros: _unix_time(1),
-        exp.UnixMillis: _unix_time(1_000),
-        exp.UnixSeconds: _unix_time(1_000_000),
+        exp.UnixMicros: _unix_time("microsecond"),
+        exp.UnixMillis: _unix_time("millisecond"),
+        exp.UnixSeconds: _unix_time("second"),
     },
-    {"window_time": _window_time},
 )
+NAMED_RULES["window_time"] = _window_time

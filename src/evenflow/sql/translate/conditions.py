@@ -4,7 +4,7 @@ from sqlglot import exp
 
 from evenflow.sql.translate.literals import coerce_time_literal
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import Translator, register, widen
+from evenflow.sql.translate.translator import Translator, refuse_struct_order, register, widen
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
 from evenflow.sql.types import BOOLEAN
 
@@ -23,6 +23,8 @@ def _compare(translate: Translator, node: Ast) -> TypedExpr:
     left, right = translate.translate_operands(node)
     left, right = coerce_time_literal(left, right), coerce_time_literal(right, left)
     left, right = widen(node, left, right)
+    if not isinstance(node, exp.EQ | exp.NEQ):
+        refuse_struct_order(node, left)
     return compose_expr(
         f"({left.sql} {_COMPARISONS[type(node)]} {right.sql})", BOOLEAN, left, right
     )
@@ -74,13 +76,14 @@ def _in(translate: Translator, node: Ast) -> TypedExpr:
 
 
 register(
+    "this expression",
     {
         exp.NullSafeEQ: _null_safe,
-        exp.Not: _not,
         exp.Is: _is,
-        exp.Between: _between,
-        exp.In: _in,
         **dict.fromkeys(_COMPARISONS, _compare),
         **dict.fromkeys(_LOGIC, _logic),
-    }
+    },
 )
+register("this", {exp.Not: _not})
+register("this low high", {exp.Between: _between})
+register("this expressions query unnest", {exp.In: _in})

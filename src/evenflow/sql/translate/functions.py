@@ -1,12 +1,22 @@
 """Choices (CASE, if, coalesce) and functions of strings."""
 
+import re
+
 import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import Rule, Translator, register, widen
+from evenflow.sql.translate.translator import (
+    Rule,
+    Translator,
+    refuse_struct_order,
+    register,
+    widen,
+)
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
 from evenflow.sql.types import BOOLEAN, INT, NULL, STRING, duckdb_name, quote_string, spark_name
+
+_LIKE_PATTERN = re.compile(r"([^\\]|\\[%_\\])*", re.DOTALL)
 
 
 def _case(translate: Translator, node: Ast) -> TypedExpr:
@@ -40,6 +50,8 @@ def _variadic(name: str) -> Rule:
     def rule(translate: Translator, node: Ast) -> TypedExpr:
         first = [node.this] if node.this is not None else []
         values = widen(node, *(translate(argument) for argument in [*first, *node.expressions]))
+        if name != "coalesce":
+            refuse_struct_order(node, values[0])
         sql = f"{name}({', '.join(v.sql for v in values)})"
         return compose_expr(sql, values[0].type, *values)
 
@@ -70,6 +82,17 @@ def _string_function(name: str, result: pa.DataType, *arguments: str) -> Rule:
     return rule
 
 
+def _letter_case(name: str) -> Rule:
+    """Return the rule of `upper` or `lower`; DuckDB's own differ from Spark's beyond ASCII."""
+
+    def rule(translate: Translator, node: Ast) -> TypedExpr:
+        (value,) = _strings(translate, node, node.this)
+        sql = f"(CASE WHEN strlen({value.sql}) = length({value.sql}) THEN {name}({value.sql}) "
+        return compose_expr(f"{sql}ELSE unicode_{name}({value.sql}) END)", STRING, value)
+
+    return rule
+
+
 def _concat(translate: Translator, node: Ast) -> TypedExpr:
     values = _strings(translate, node, *(node.expressions or [node.left, node.right]))
     return compose_expr(f"({' || '.join(v.sql for v in values)})", STRING, *values)
@@ -80,7 +103,10 @@ def _like(translate: Translator, node: Ast) -> TypedExpr:
     pattern = node.expression
     if not pattern.is_string:
         raise refusal(node, "needs a constant pattern")
-    sql = f"({value.sql} LIKE {quote_string(str(pattern.this))} ESCAPE '\\')"
+    if not _LIKE_PATTERN.fullmatch(str(pattern.this)):
+        raise refusal(node, "has a backslash before another character than %, _ or a backslash")
+    word = "NOT LIKE" if node.args.get("negate") else "LIKE"
+    sql = f"({value.sql} {word} {quote_string(str(pattern.this))} ESCAPE '\\')"
     return compose_expr(sql, BOOLEAN, value)
 
 
@@ -90,29 +116,37 @@ def _substring(translate: Translator, node: Ast) -> TypedExpr:
     numbers = [translate(n) for n in (start, length) if n is not None]
     if any(not isinstance(n.literal, int) for n in numbers) or int(numbers[0].literal or 0) < 1:
         raise refusal(node, "needs a constant start of at least 1 and a constant length")
-    sql = f"substring({', '.join([value.sql, *(str(n.literal) for n in numbers)])})"
+    bounds = [str(max(int(n.literal or 0), 0)) for n in numbers]
+    sql = f"substring({', '.join([value.sql, *bounds])})"
     return compose_expr(sql, STRING, value)
 
 
+register("this ifs default", {exp.Case: _case})
+register("this true false", {exp.If: _if, exp.Nvl2: _nvl2})
+register("this expressions", {exp.Coalesce: _variadic("coalesce")})
 register(
+    "this expressions ignore_nulls",  # both engines ignore them
+    {exp.Greatest: _variadic("greatest"), exp.Least: _variadic("least")},
+)
+register("expressions safe", {exp.Concat: _concat})
+register("this expression safe", {exp.DPipe: _concat})
+register("this expression negate", {exp.Like: _like})
+register(
+    "this",
     {
-        exp.Case: _case,
-        exp.If: _if,
-        exp.Coalesce: _variadic("coalesce"),
-        exp.Greatest: _variadic("greatest"),
-        exp.Least: _variadic("least"),
-        exp.Nullif: _nullif,
-        exp.Nvl2: _nvl2,
-        exp.Concat: _concat,
-        exp.DPipe: _concat,
-        exp.Like: _like,
-        exp.Upper: _string_function("upper", STRING),
-        exp.Lower: _string_function("lower", STRING),
+        exp.Upper: _letter_case("upper"),
+        exp.Lower: _letter_case("lower"),
         exp.Length: _string_function("length", INT),
+        exp.MD5: _string_function("md5", STRING),
+    },
+)
+register(
+    "this expression",
+    {
+        exp.Nullif: _nullif,
         exp.StartsWith: _string_function("starts_with", BOOLEAN, "expression"),
         exp.EndsWith: _string_function("ends_with", BOOLEAN, "expression"),
         exp.Contains: _string_function("contains", BOOLEAN, "expression"),
-        exp.MD5: _string_function("md5", STRING),
-        exp.Substring: _substring,
-    }
+    },
 )
+register("this start length", {exp.Substring: _substring})

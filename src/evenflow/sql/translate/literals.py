@@ -1,7 +1,7 @@
 """Constants: numbers with Spark's types, strings, dates and timestamps in UTC, intervals."""
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 from sqlglot import exp
@@ -9,7 +9,7 @@ from sqlglot import exp
 from evenflow.errors import InputError
 from evenflow.sql import types
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import Translator, register
+from evenflow.sql.translate.translator import Translator, declare, register
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
 _UNIT_US = {
@@ -21,6 +21,10 @@ _UNIT_US = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT = re.compile(
+    _DAY.pattern + r"([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?)?)?", re.ASCII
+)
 _AMOUNT_AND_UNIT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
@@ -51,20 +55,24 @@ def coerce_time_literal(value: TypedExpr, other: TypedExpr) -> TypedExpr:
         return value
     try:
         if other.type == types.DATE:
+            if not _DAY.fullmatch(value.literal):
+                raise ValueError
             day = date.fromisoformat(value.literal)
             return TypedExpr(f"DATE {types.quote_string(day.isoformat())}", types.DATE)
         if types.is_timestamp(other.type):
-            return TypedExpr(timestamp_sql(value.literal), other.type)
+            return TypedExpr(timestamp_sql(value.literal, other.type), other.type)
     except ValueError:
         raise InputError(f"{value.literal!r} is not a date; write '2026-01-31'") from None
     return value
 
 
-def timestamp_sql(text: str) -> str:
-    """Write a timestamp literal; without a time zone it is in UTC."""
+def timestamp_sql(text: str, kind: pa.DataType) -> str:
+    """Write a timestamp literal; without a time zone it is in UTC. TIMESTAMP_NTZ ignores zones."""
+    if not _MOMENT.fullmatch(text):
+        raise ValueError(text)
     moment = datetime.fromisoformat(text)
     if (offset := moment.utcoffset()) is not None:
-        moment = (moment - offset).replace(tzinfo=None)
+        moment = moment.replace(tzinfo=None) - (offset if kind == types.TIMESTAMP else timedelta())
     return f"TIMESTAMP {types.quote_string(moment.isoformat(' '))}"
 
 
@@ -114,10 +122,13 @@ def _unit_us(word: str, text: str) -> int:
     return unit
 
 
+declare("this", exp.Var)
+declare("this unit", exp.Interval)
+register("this is_string", {exp.Literal: translate_literal})
 register(
+    "this",
     {
-        exp.Literal: translate_literal,
         exp.Null: lambda t, n: TypedExpr("CAST(NULL AS INTEGER)", types.NULL),
         exp.Boolean: lambda t, n: TypedExpr("TRUE" if n.this else "FALSE", types.BOOLEAN),
-    }
+    },
 )

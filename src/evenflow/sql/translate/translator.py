@@ -144,6 +144,13 @@ def widen(node: Ast, *operands: TypedExpr) -> list[TypedExpr]:
     return [operand.cast(kind) for operand in operands]
 
 
+def refuse_struct_order(node: Ast, value: TypedExpr) -> None:
+    """Refuse to order structs and arrays: the engines place NULLs inside them differently."""
+    if pa.types.is_nested(value.type) and value.type != types.WINDOW:
+        kind = "STRUCT" if pa.types.is_struct(value.type) else "ARRAY"
+        raise refusal(node, f"orders {kind}s, on whose NULLs the engines differ; use the fields")
+
+
 def subscription_column(name: str, kind: pa.DataType) -> TypedExpr:
     """Return a column of the subscriptions of a template."""
     column = (SUBSCRIPTIONS_ALIAS, name)
@@ -167,19 +174,36 @@ def _parameter(translate: Translator, node: Ast) -> TypedExpr:
 
 
 Rule = Callable[[Translator, Ast], TypedExpr]
-RULES: dict[type, Rule] = {
-    exp.Column: lambda t, n: t.resolve_column(n),
-    exp.Dot: lambda t, n: t.struct_field(t(n.this), n.expression.name),
-    exp.Paren: lambda t, n: t(n.this),
-    exp.Placeholder: _parameter,
-}
+RULES: dict[type, Rule] = {}
 NAMED_RULES: dict[str, Rule] = {}  # of functions that sqlglot does not know
+ARGUMENTS: dict[type, frozenset[str]] = {}  # that are read, by type of syntax node
 
 
-def register(rules: Mapping[type, Rule], named: Mapping[str, Rule] | None = None) -> None:
-    """Add rules, by type of syntax node or by function name; each can be registered once."""
-    named = named or {}
-    if twice := [*(RULES.keys() & rules), *(NAMED_RULES.keys() & named)]:
-        raise ValueError(f"two rules are registered for {twice}")
+def declare(arguments: str, *kinds: type) -> None:
+    """Name the arguments that are read of these types of node; `check_arguments` refuses others."""
+    if twice := ARGUMENTS.keys() & set(kinds):
+        raise ValueError(f"the arguments of {twice} are declared twice")
+    ARGUMENTS.update(dict.fromkeys(kinds, frozenset(arguments.split())))
+
+
+def register(arguments: str, rules: Mapping[type, Rule]) -> None:
+    """Add rules by type of syntax node, with the arguments that they read."""
+    declare(arguments, *rules)
     RULES.update(rules)
-    NAMED_RULES.update(named)
+
+
+def check_arguments(root: Ast) -> None:
+    """Refuse every argument that is not declared, so that none is ignored."""
+    for node in root.walk():
+        declared = ARGUMENTS.get(type(node))
+        for name, value in node.args.items() if declared is not None else ():
+            if name not in declared and value is not None and value is not False and value != []:
+                word = name.strip("_").replace("_", " ").upper()
+                raise refusal(node, f"has {word}, which is not supported; leave it out")
+
+
+declare("this expressions", exp.Anonymous)
+declare("this quoted", exp.Identifier)
+register("this table db catalog", {exp.Column: lambda t, n: t.resolve_column(n)})
+register("this expression", {exp.Dot: lambda t, n: t.struct_field(t(n.this), n.expression.name)})
+register("this", {exp.Paren: lambda t, n: t(n.this), exp.Placeholder: _parameter})

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from evenflow.sql.relation import ColumnRef, EventTime
-from evenflow.sql.types import duckdb_name
+from evenflow.sql.types import duckdb_name, is_decimal, is_floating
 
 # A node of sqlglot's tree. Its classes mix in ways a type checker cannot follow.
 Ast: TypeAlias = Any
@@ -35,6 +35,10 @@ class TypedExpr:
         """Return the same value in a wider type."""
         if kind == self.type or duckdb_name(kind) == duckdb_name(self.type):
             return replace(self, type=kind)
+        if is_decimal(self.type) and is_floating(kind) and self.type.precision > 15:
+            # DuckDB divides two rounded numbers; the text is rounded once, as in Spark.
+            sql = f"CAST(CAST({self.sql} AS VARCHAR) AS {duckdb_name(kind)})"
+            return TypedExpr(sql, kind, self.columns)
         return TypedExpr(f"CAST({self.sql} AS {duckdb_name(kind)})", kind, self.columns)
 
 
