@@ -267,3 +267,23 @@ def test_spark_hashes_and_routes_as_the_planners_do(spark: SparkSession) -> None
 
     there = [row.worker for row in frame.select("t").mapInArrow(route, "worker int").collect()]
     assert there == table.route(hash_keys(texts), 5).tolist()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "advice"),
+    [
+        ("spark.sql.session.timeZone", "Europe/Rome", 'timeZone", "UTC"'),
+        ("spark.sql.ansi.enabled", "false", 'enabled", "true"'),
+    ],
+)
+def test_a_session_that_would_answer_otherwise_is_refused(
+    play: Play, spark: SparkSession, setting: str, value: str, advice: str
+) -> None:
+    flow = play.flow()
+    before = str(spark.conf.get(setting))
+    spark.conf.set(setting, value)
+    try:
+        with pytest.raises(InputError, match=advice):
+            flow.start(available_now=True)
+    finally:
+        spark.conf.set(setting, before)

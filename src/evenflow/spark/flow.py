@@ -31,6 +31,8 @@ from evenflow.storage.file_store import FileStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_UTC_ZONES = ("utc", "etc/utc", "z", "gmt", "etc/gmt", "+00:00")
+
 
 class Flow(query_api.QueryMethods):
     """Streams, reference tables and queries that share `workers` workers on one Spark session.
@@ -130,6 +132,7 @@ class Flow(query_api.QueryMethods):
         every row costs each query on top of its real work (see `MeasureOptions`).
         """
         duration_us(trigger, "trigger")
+        _check_session(self._spark)
         options = MeasureOptions(measure, emulated_cost)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
@@ -178,3 +181,18 @@ class Flow(query_api.QueryMethods):
                     f"query {submission.name!r} exists in the checkpoint with a different "
                     f"definition: {before.text!r}; cancel it first, or use another name"
                 )
+
+
+def _check_session(spark: "SparkSession") -> None:
+    """Refuse a session whose own answers would differ: queries run in UTC and ANSI mode."""
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    if zone.lower() not in _UTC_ZONES:
+        raise InputError(
+            f"the session's time zone is {zone}, but queries run in UTC; "
+            'set spark.conf.set("spark.sql.session.timeZone", "UTC")'
+        )
+    if str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+        raise InputError(
+            "the session is not in ANSI mode, but queries are; "
+            'set spark.conf.set("spark.sql.ansi.enabled", "true")'
+        )

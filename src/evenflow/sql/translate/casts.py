@@ -35,7 +35,7 @@ def _cast(translate: Translator, node: Ast) -> TypedExpr:
 
 def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = False) -> TypedExpr:
     """Cast as Spark does in ANSI mode; refuse casts on which the two engines differ."""
-    source, sql = value.type, value.sql
+    source, sql, word = value.type, value.sql, "TRY_CAST" if safe else "CAST"
     if source == kind:
         return value
     if types.is_timestamp(source) and types.is_timestamp(kind):
@@ -49,11 +49,15 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
         sql = _read_text(value, _TEXT_PATTERNS[kind], "not a whole number: ", safe=safe)
     elif source == types.STRING and types.is_decimal(kind):
         sql = _read_text(value, _DECIMAL_TEXT, "not a decimal number: ", safe=safe)
+        # DuckDB checks the range of 12345, but not of 1.2345e4.
+        sql = f"CAST({word}({sql} AS DECIMAL(38,{kind.scale})) AS VARCHAR)"
     elif types.is_timestamp(source) and kind == types.LONG:
         sql = _unix_sql(sql, "second")
     elif types.is_floating(source) and types.is_decimal(kind):
         # Spark rounds the shortest decimal text, and has no DECIMAL for NaN and infinity.
-        sql = f"CASE WHEN isfinite({sql}) THEN CAST({value.cast(types.DOUBLE).sql} AS VARCHAR) END"
+        text = f"CAST({value.cast(types.DOUBLE).sql} AS VARCHAR)"
+        limit = f"1e{kind.precision - kind.scale}"
+        sql = f"CASE WHEN abs({sql}) < {limit} THEN {text} WHEN isfinite({sql}) THEN '1e99' END"
     elif source == types.DOUBLE and kind == types.FLOAT:
         infinity, limit = "CAST('Infinity' AS DOUBLE)", "3.4028235677973366e38"
         sql = (
@@ -71,7 +75,7 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
         sql = f"CAST({sql} AS DECIMAL({source.precision + 1},{source.scale}))"
     elif types.is_integer(kind) and (types.is_floating(source) or types.is_decimal(source)):
         sql = f"trunc({sql})"
-    sql = f"{'TRY_CAST' if safe else 'CAST'}({sql} AS {types.duckdb_name(kind)})"
+    sql = f"{word}({sql} AS {types.duckdb_name(kind)})"
     if types.is_floating(source) and kind == types.LONG:  # 2^63 is the largest BIGINT in Spark
         largest = (1 << 63) - 1
         sql = f"(CASE WHEN {value.sql} = {largest + 1}e0 THEN {largest} ELSE {sql} END)"
@@ -93,13 +97,14 @@ def _date_from_text(node: Ast, value: TypedExpr, *, safe: bool) -> str:
     if str(value.literal).strip().lower() in _DATE_WORDS:
         raise refusal(node, "names a day by a word; write DATE '2026-01-31'")
     quoted = types.quote_string(f"^{_DATE_TEXT}$")
-    year, month, day = "d.y", "coalesce(nullif(d.m, ''), '1')", "coalesce(nullif(d.d, ''), '1')"
-    parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (year, month, day))
+    text = '"\x01text"'  # no column has this name
+    month, day = (f"coalesce(nullif({text}.{part}, ''), '1')" for part in "md")
+    parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (f"{text}.y", month, day))
     date = f"make_date({parts})"
     failure = "error('not a date; write 2026-01-31')"
-    date = f"TRY({date})" if safe else f"CASE WHEN d.y = '' THEN {failure} ELSE {date} END"
+    date = f"TRY({date})" if safe else f"CASE WHEN {text}.y = '' THEN {failure} ELSE {date} END"
     found = f"regexp_extract({value.sql}, {quoted}, ['y', 'm', 'd'])"
-    return f"list_transform([{found}], lambda d: {date})[1]"
+    return f"list_transform([{found}], lambda {text}: {date})[1]"
 
 
 def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
@@ -180,7 +185,7 @@ def _window_time(translate: Translator, node: Ast) -> TypedExpr:
 declare("this expressions nested", exp.DataType)
 declare("this", exp.DataTypeParam)
 register("this to safe", {exp.Cast: _cast, exp.TryCast: _cast})
-register("this format", {exp.TsOrDsToDate: _to_date})
+register("this format safe", {exp.TsOrDsToDate: _to_date})
 register("this unit", {exp.TimestampTrunc: _date_trunc})
 register(
     "this",

@@ -192,14 +192,19 @@ def register(arguments: str, rules: Mapping[type, Rule]) -> None:
     RULES.update(rules)
 
 
+def undeclared_arguments(node: Ast) -> list[str]:
+    """List the arguments of a node that are set but not declared."""
+    declared = ARGUMENTS.get(type(node), frozenset(node.args))  # other types have no rule
+    unset: tuple[object, ...] = (None, False, [])
+    return [k for k, v in node.args.items() if k not in declared and v not in unset]
+
+
 def check_arguments(root: Ast) -> None:
     """Refuse every argument that is not declared, so that none is ignored."""
     for node in root.walk():
-        declared = ARGUMENTS.get(type(node))
-        for name, value in node.args.items() if declared is not None else ():
-            if name not in declared and value is not None and value is not False and value != []:
-                word = name.strip("_").replace("_", " ").upper()
-                raise refusal(node, f"has {word}, which is not supported; leave it out")
+        for name in undeclared_arguments(node):
+            word = name.strip("_").replace("_", " ").upper()
+            raise refusal(node, f"has {word}, which is not supported; leave it out")
 
 
 declare("this expressions", exp.Anonymous)
