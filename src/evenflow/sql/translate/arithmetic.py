@@ -140,13 +140,16 @@ def _remainder(translate: Translator, node: Ast) -> TypedExpr:
     left, right = widen(node, *_numbers(translate, node, node.left, node.right))
     if types.is_decimal(left.type):
         raise refusal(node, "takes the remainder of DECIMALs; cast both to BIGINT")
-    sql = _fail_on_zero(left, right, f"{_widest(left)} % {right.sql}")
+    sql = _fail_on_zero(left, right, _remainder_sql(left, right))
     return compose_expr(f"CAST({sql} AS {types.duckdb_name(left.type)})", left.type, left, right)
 
 
-def _widest(value: TypedExpr) -> str:
-    """Write an integer in 128 bits: the least integer % -1 is 0, but overflows in its own type."""
-    return f"CAST({value.sql} AS HUGEINT)" if types.is_integer(value.type) else value.sql
+def _remainder_sql(left: TypedExpr, right: TypedExpr) -> str:
+    """Write left % right; DuckDB fails on the least integer % -1, which is 0."""
+    rest = f"({left.sql} % {right.sql})"
+    if not types.is_integer(left.type):
+        return rest
+    return f"(CASE WHEN {right.sql} = -1 THEN {left.sql} - {left.sql} ELSE {rest} END)"
 
 
 def _pmod(translate: Translator, node: Ast) -> TypedExpr:
@@ -155,11 +158,11 @@ def _pmod(translate: Translator, node: Ast) -> TypedExpr:
     left, right = widen(node, *_numbers(translate, node, *node.expressions))
     if not types.is_integer(left.type):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
-    rest, bits = f"({_widest(left)} % {right.sql})", left.type.bit_width
-    # Spark's sum of the remainder and the divisor wraps around.
-    wrap = f"CASE WHEN {rest} + {right.sql} < {-(1 << bits - 1)} THEN {1 << bits} ELSE 0 END"
-    cycle = f"({rest} + {right.sql} + {wrap}) % {right.sql}"
-    cycle = f"CASE WHEN {rest} < 0 THEN {cycle} ELSE {rest} END"
+    rest, bits = _remainder_sql(left, right), left.type.bit_width
+    # The sum of a negative remainder and the divisor wraps around in Spark.
+    total = f"(CAST({rest} AS HUGEINT) + {right.sql})"
+    wrapped = f"CASE WHEN {total} < {-(1 << bits - 1)} THEN {1 << bits} ELSE 0 END"
+    cycle = f"CASE WHEN {rest} < 0 THEN ({total} + {wrapped}) % {right.sql} ELSE {rest} END"
     sql = f"CAST({_fail_on_zero(left, right, cycle)} AS {types.duckdb_name(left.type)})"
     return compose_expr(sql, left.type, left, right)
 
