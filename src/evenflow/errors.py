@@ -11,6 +11,13 @@ class SetupError(RuntimeError):
     """Something the program needs is missing or fails: Java, a Spark master, a port, a disk."""
 
 
+class StorageError(OSError):
+    """A stored file cannot be read or written: never a query's fault; the message names the file.
+
+    It fails the Spark task, which Spark repeats; if that does not help, it stops the run.
+    """
+
+
 def require_non_negative(name: str, value: float) -> None:
     """Refuse a setting that is negative, infinite or not a number."""
     if not (math.isfinite(value) and value >= 0):

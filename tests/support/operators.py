@@ -1,6 +1,10 @@
 """A Python operator that counts rows by symbol: each batch it gives the counts that changed."""
 
+import os
+import signal
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,3 +40,30 @@ class Total(Operator):
     ) -> tuple[pa.Table, pa.Table]:
         after = pa.table({"n": [sum(state["n"].to_pylist()) + len(rows["trades"])]})
         return after, after
+
+
+class Held(Total):
+    """Counts rows, but waits in its step for a file `go` in the folder that a row's symbol names.
+
+    It writes a file with the number of its process, so that a test can kill it meanwhile.
+    """
+
+    def step(
+        self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
+    ) -> tuple[pa.Table, pa.Table]:
+        for name in set(rows["trades"]["symbol"].to_pylist()):
+            if name is not None and name.startswith("/"):
+                (Path(name) / f"pid-{os.getpid()}").touch()
+                while not (Path(name) / "go").exists():
+                    time.sleep(0.01)
+        return super().step(rows, state, watermark_us)
+
+
+class Deadly(Total):
+    """Ends its process, as a fault in native code does."""
+
+    def step(
+        self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
+    ) -> tuple[pa.Table, pa.Table]:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        return super().step(rows, state, watermark_us)

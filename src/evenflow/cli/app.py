@@ -60,6 +60,7 @@ _SERVICE_COMMANDS: dict[str, Callable[..., None]] = {
     "explain": inspect.explain_command,
     "submit": control.submit_command,
     "cancel": control.cancel_command,
+    "resume": control.resume_command,
     "pin": control.pin_command,
     "unpin": control.unpin_command,
     "subscribe": control.subscribe_command,

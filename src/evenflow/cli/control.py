@@ -61,6 +61,14 @@ def unpin_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOptio
     _print_reply(ServiceClient(url).post("queries", name, "unpin"), json)
 
 
+def resume_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
+    """Run a quarantined query again, from its state before it failed.
+
+    It does not get the rows of the failed batch and of the time in quarantine.
+    """
+    _print_reply(ServiceClient(url).post("queries", name, "resume"), json)
+
+
 def subscribe_command(
     template: Annotated[str, typer.Argument(help="Name of the template.")],
     values: Annotated[

@@ -11,6 +11,7 @@ from evenflow.model.plan import (
     arrived_queries,
     may_move_state,
     moves_between,
+    moves_from_worker,
     place_on_fewest_queries,
 )
 from evenflow.model.planner_loads import KeyLoads, LoadSeries
@@ -47,6 +48,7 @@ __all__ = [
     "jump_hash",
     "may_move_state",
     "moves_between",
+    "moves_from_worker",
     "place_on_fewest_queries",
     "round_robin_bytes",
     "stream_bytes",

@@ -127,3 +127,17 @@ def may_move_state(before: Plan, after: Plan) -> bool:
     """Tell whether state may have to be transferred between two plans."""
     rehashed = before.drained != after.drained and before.tables.keys() & after.tables.keys()
     return bool(rehashed) or bool(moves_between(before, after))
+
+
+def moves_from_worker(before: Plan, after: Plan, worker: int) -> list[Move]:
+    """Return one move for each query and other worker that may get state from this worker."""
+    pairs: set[tuple[str, int]] = set()
+    others = [other for other in after.active if other != worker]
+    for move in moves_between(before, after):
+        if move.before in (worker, EVERYWHERE) and move.after != worker:
+            targets = others if move.after == EVERYWHERE else [move.after]
+            pairs.update((move.query, target) for target in targets)
+    if before.drained != after.drained:  # then the hash moves keys that are not in any table
+        shared = before.tables.keys() & after.tables.keys()
+        pairs.update((query, target) for query in shared for target in others)
+    return [Move(query, worker, target) for query, target in sorted(pairs)]

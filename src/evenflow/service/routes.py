@@ -124,6 +124,10 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
         run.unpin(name)
         return f"query {name} may move {_NEXT_BATCH}"
 
+    def resume(name: str, _: schemas.EmptyRequest) -> str:
+        run.resume(name)
+        return f"query {name} runs again {_NEXT_BATCH}, without the rows since it failed"
+
     def drain(worker: str, _: schemas.EmptyRequest) -> str:
         run.drain(_worker_number(worker))
         return f"worker {worker} gets no work {_NEXT_BATCH}"
@@ -154,6 +158,7 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
     yield delete(_QUERY, "Cancel a query", cancel, None)
     yield post(f"{_QUERY}/pin", "Keep a query on a worker", pin, schemas.PinRequest)
     yield post(f"{_QUERY}/unpin", "Let a query move", unpin, empty)
+    yield post(f"{_QUERY}/resume", "Run a quarantined query again", resume, empty)
     yield post(_SUBSCRIPTIONS, "Subscribe to a template", subscribe, schemas.SubscribeRequest)
     yield delete(_SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest)
     yield post(f"{worker}/drain", "Move all work off a worker", drain, empty)

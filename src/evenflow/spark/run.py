@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,9 +15,13 @@ from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
-from evenflow.spark.driver.commands import CancelQuery, DrainWorker, PinQuery
+from evenflow.spark.driver.commands import CancelQuery, DrainWorker, PinQuery, ResumeQuery
 from evenflow.spark.driver.committer import Committer
-from evenflow.spark.driver.streaming_query import report_frame, start_streaming_query
+from evenflow.spark.driver.streaming_query import (
+    report_frame,
+    start_streaming_query,
+    storage_error_in,
+)
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
@@ -83,7 +88,7 @@ class Run(RunView, query_api.QueryMethods):
                         return
                     last_head, self._query = head, self._start_query()
         except BaseException as error:  # raised by await_termination
-            self._error = error
+            self._error = storage_error_in(error) or error
         finally:
             self._release_checkpoint()
 
@@ -99,7 +104,9 @@ class Run(RunView, query_api.QueryMethods):
         registries = [self._checkpoint.registry(), self._commands.next_registry(), *upcoming]
         self._source_columns = needed_columns(registries, sorted(self._sources))
         checkpoint_id = CheckpointId(self._checkpoint.store.uri, self._checkpoint.identity)
-        task = WorkerTask(checkpoint_id, self._runtime, self._measure_options)
+        speculates = self._spark.sparkContext.getConf().get("spark.speculation", "false") == "true"
+        start_id = "" if speculates else uuid.uuid4().hex[:12]
+        task = WorkerTask(checkpoint_id, self._runtime, self._measure_options, start_id)
         frame = report_frame(
             self._spark, self._checkpoint, self._sources, self._source_columns, task
         )
@@ -132,8 +139,11 @@ class Run(RunView, query_api.QueryMethods):
         until = None if timeout is None else time.monotonic() + timeout
         while (query := self._query) is not None:
             left = None if until is None else max(1, int(until - time.monotonic()))
-            if query.awaitTermination(left) is False:
-                return False
+            try:
+                if query.awaitTermination(left) is False:
+                    return False
+            except Exception as error:
+                raise storage_error_in(error) or error from None
             with self._query_lock:  # it may have been restarted with more columns
                 if self._query is query:
                     break
@@ -195,8 +205,15 @@ class Run(RunView, query_api.QueryMethods):
         self._commands.subscribe(name, rows, subscribe=False)
 
     def cancel(self, name: str) -> None:
-        """Stop hosting a query; its results so far stay readable under its name."""
+        """Stop hosting a query; its results so far stay readable, its state is dropped."""
         self._commands.submit(CancelQuery(name))
+
+    def resume(self, name: str) -> None:
+        """Run a quarantined query again from its state before it failed.
+
+        It does not get the rows of the failed batch and of the time in quarantine.
+        """
+        self._commands.submit(ResumeQuery(name))
 
     def pin(self, name: str, worker: int | None = None) -> None:
         """Keep a whole query on a worker, by default the one it runs on."""

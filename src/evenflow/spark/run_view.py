@@ -77,7 +77,7 @@ class RunView:
 
     @property
     def quarantined(self) -> Mapping[str, str]:
-        """Queries that failed, with the reason; cancel or resubmit them."""
+        """Queries that failed, with the reason; resume or cancel them."""
         failed = self._checkpoint.head().quarantined
         return {q.name: failed[q.uid] for q in self.queries.values() if q.uid in failed}
 

@@ -5,11 +5,12 @@ through, it still reaches no file, network, extension, setting or Python variabl
 stopped when it runs too long.
 """
 
+import math
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -171,9 +172,17 @@ class Engine:
         self._connection.execute(f"DROP TABLE IF EXISTS {name}")
 
     @contextmanager
-    def time_limit(self, seconds: float) -> Iterator[None]:
-        """Interrupt the statements inside the block once the time is over."""
-        self._watch.start(seconds)
+    def time_limit(
+        self,
+        seconds: float,
+        overrun_seconds: float = math.inf,
+        on_overrun: Callable[[], None] | None = None,
+    ) -> Iterator[None]:
+        """Interrupt the statements inside the block once the time is over.
+
+        If that does not end the block, another thread calls `on_overrun` once, later.
+        """
+        self._watch.start(seconds, overrun_seconds, on_overrun)
         try:
             yield
         finally:
@@ -227,15 +236,21 @@ class _DeadlineWatch:
         self._connection = connection
         self._condition = threading.Condition()
         self._deadline: float | None = None
+        self._overrun_at = math.inf
+        self._on_overrun: Callable[[], None] | None = None
         self._is_sleeping = False
         self._is_shut_down = False
         self._thread: threading.Thread | None = None
 
-    def start(self, seconds: float) -> None:
+    def start(
+        self, seconds: float, overrun_seconds: float, on_overrun: Callable[[], None] | None
+    ) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="evenflow-watch", daemon=True)
             self._thread.start()
-        self._deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        self._overrun_at, self._on_overrun = now + overrun_seconds, on_overrun
+        self._deadline = now + seconds
         if self._is_sleeping:  # set by the thread before its last check of the deadline
             with self._condition:
                 self._condition.notify()
@@ -276,4 +291,9 @@ class _DeadlineWatch:
                     continue
                 # Interrupt repeatedly: an interrupt between two statements has no effect.
                 self._connection.interrupt()
+                overrun = None
+                if time.monotonic() >= self._overrun_at:
+                    overrun, self._on_overrun = self._on_overrun, None
+            if overrun is not None:
+                overrun()
             time.sleep(0.02)

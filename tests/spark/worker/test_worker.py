@@ -327,11 +327,11 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
     step = worker_batch.WorkerBatch._step
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_batch.WorkerBatch, "_step", deadly)
-        for attempt in range(2):
+        for attempt in range(3):
             with pytest.raises(Death):
                 local.work(0, rows, attempt)
             local.forget()
-        reports = local.work(0, rows, 2)
+        reports = local.work(0, rows, 3)
     assert list(reports[0].failed) == ["deadly@2"]
     local.committer.commit(0, lambda: reports)
     assert "ended the worker's process" in local.committer.checkpoint.head().quarantined["deadly@2"]

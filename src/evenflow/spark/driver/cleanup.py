@@ -34,6 +34,7 @@ def delete_unreferenced(ledger: Ledger, head: Entry) -> None:
     live |= {handoff.state.file for entry in entries for handoff in entry.incoming}
     live |= {derived.rows.file for entry in entries for derived in entry.derived_rows}
     live |= {change.rows.file for entry in entries for change in entry.subscription_changes}
+    live |= {f for entry in entries for kept in entry.kept_states.values() for f in kept.live_files}
     # Younger files may belong to an attempt that is still running.
     young = f"{head.batch - 1:012d}"
     for folder in ("state", "exchange"):

@@ -44,6 +44,13 @@ class CancelQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeQuery:
+    """Run a quarantined query again, from its state before it failed."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeSubscriptions:
     """Add subscriptions of a template, or remove them (then only their names count)."""
 
@@ -68,10 +75,11 @@ class DrainWorker:
     drain: bool
 
 
-Command = Submission | CancelQuery | ChangeSubscriptions | PinQuery | DrainWorker
+Command = Submission | CancelQuery | ResumeQuery | ChangeSubscriptions | PinQuery | DrainWorker
 _COMMAND_TYPES: Mapping[str, type[Command]] = {
     "submit": Submission,
     "cancel": CancelQuery,
+    "resume": ResumeQuery,
     "subscribe": ChangeSubscriptions,
     "pin": PinQuery,
     "drain": DrainWorker,
@@ -86,12 +94,14 @@ class PendingState:
     plan: Plan
     subscription_changes: tuple[SubscriptionChange, ...] = ()
     drain: frozenset[int] | None = None
+    quarantined: frozenset[str] = frozenset()
+    resumed: frozenset[str] = frozenset()
 
     def is_same(self, other: "PendingState") -> bool:
         """Tell whether no command was applied in between."""
         same = self.registry is other.registry and self.plan is other.plan
-        mine = (self.subscription_changes, self.drain)
-        return same and mine == (other.subscription_changes, other.drain)
+        mine = (self.subscription_changes, self.drain, self.resumed)
+        return same and mine == (other.subscription_changes, other.drain, other.resumed)
 
     def apply(self, command: Command) -> "PendingState":
         """Return the state with one more command, or refuse the command."""
@@ -102,6 +112,8 @@ class PendingState:
             case CancelQuery(name):
                 registry = self.registry.without_query(name)
                 return replace(self, registry=registry, plan=plan_without_query(self.plan, name))
+            case ResumeQuery(name):
+                return replace(self, resumed=self.resumed | {self._quarantined_uid(name)})
             case PinQuery(name, worker):
                 return replace(self, registry=self.registry.with_pin(name, worker))
             case DrainWorker():
@@ -109,6 +121,16 @@ class PendingState:
             case ChangeSubscriptions():
                 change = self._subscription_change(command)
                 return replace(self, subscription_changes=(*self.subscription_changes, change))
+
+    def _quarantined_uid(self, name: str) -> str:
+        uid = self.registry.query(name).uid
+        if uid not in self.quarantined:
+            names = [q.name for q in self.registry.queries.values() if q.uid in self.quarantined]
+            raise InputError(
+                f"{name!r} is not quarantined, so it cannot be resumed; "
+                f"quarantined are {join_names(names)}"
+            )
+        return uid
 
     def _drained_workers(self, command: DrainWorker) -> frozenset[int]:
         drained = self.plan.drained if self.drain is None else self.drain
@@ -129,6 +151,7 @@ class TakenCommands:
     """What a commit applies.
 
     plan            the plan after the commands, with arriving queries placed
+    resumed         uids of quarantined queries that run again
     drain           workers that should be drained
     requested_plan  a plan that a caller wants to be followed
     applied         how many commands of the log are included so far
@@ -137,6 +160,7 @@ class TakenCommands:
     registry: Registry
     plan: Plan
     subscription_changes: tuple[SubscriptionChange, ...]
+    resumed: frozenset[str]
     drain: frozenset[int]
     requested_plan: Plan | None
     applied: int
@@ -243,6 +267,7 @@ class CommandLog:
             registry=registry,
             plan=plan,
             subscription_changes=state.subscription_changes,
+            resumed=state.resumed,
             drain=plan.drained if self._requested_drain is None else self._requested_drain,
             requested_plan=requested_plan,
             applied=self._next_number,
@@ -266,7 +291,8 @@ class CommandLog:
             return self._pending
         head, ledger = self._checkpoint.head(), self._checkpoint.ledger
         plan = ledger.plan(head.latest_plan_number)
-        return PendingState(ledger.registry(head.registry_version), plan)
+        registry, quarantined = ledger.registry(head.registry_version), frozenset(head.quarantined)
+        return PendingState(registry, plan, quarantined=quarantined)
 
 
 def delete_applied_commands(store: FileStore, head: Entry) -> None:

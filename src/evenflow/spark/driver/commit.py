@@ -1,11 +1,16 @@
 """The commit step: from the reports of batch b to entry b + 1 of the ledger. Pure functions."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from evenflow.model.time import NO_WATERMARK_US
-from evenflow.spark.protocol.ledger import Entry, SubscriptionChange, query_watermark_us
+from evenflow.spark.protocol.ledger import (
+    Entry,
+    KeptState,
+    SubscriptionChange,
+    query_watermark_us,
+)
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import Report
 
@@ -14,7 +19,11 @@ Watermarks = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextState:
-    """Registry and plans in force from the next batch on, and how many commands they include."""
+    """Registry and plans in force from the next batch on, and how many commands they include.
+
+    resumed      uids of quarantined queries that run again
+    kept_states  states of the queries that failed in this batch
+    """
 
     registry: Registry
     plan_number: int
@@ -22,6 +31,8 @@ class NextState:
     rollback_plan_number: int | None = None
     subscription_changes: tuple[SubscriptionChange, ...] = ()
     commands_applied: int = 0
+    resumed: frozenset[str] = frozenset()
+    kept_states: Mapping[str, KeptState] = field(default_factory=dict)
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
@@ -60,7 +71,13 @@ def next_entry(
             late[uid] += sum(stats.late_rows.values())
         for stream, (_, rows) in report.poison.items():
             poison[stream] += rows
+    quarantined = {
+        uid: reason
+        for uid, reason in quarantined.items()
+        if uid in hosted and uid not in next_state.resumed
+    }
     running = hosted - quarantined.keys()
+    kept_states, changes = next_kept_states(entry, next_state, hosted)
     return Entry(
         batch=entry.batch + 1,
         registry_version=next_state.registry.version,
@@ -77,14 +94,40 @@ def next_entry(
         },
         incoming=tuple(h for report in reports for h in report.handoffs if h.uid in running),
         derived_rows=tuple(d for report in reports for d in report.published if d.uid in running),
-        subscription_changes=tuple(
-            change for change in next_state.subscription_changes if change.uid in running
-        ),
-        quarantined={uid: reason for uid, reason in quarantined.items() if uid in hosted},
+        subscription_changes=tuple(change for change in changes if change.uid in running),
+        quarantined=quarantined,
+        kept_states=kept_states,
         commands_applied=next_state.commands_applied,
         late={uid: rows for uid, rows in late.items() if rows and uid in hosted},
         poison=dict(poison),
     )
+
+
+def next_kept_states(
+    entry: Entry, next_state: NextState, hosted: Container[str]
+) -> tuple[dict[str, KeptState], list[SubscriptionChange]]:
+    """Return the kept states of the next entry, and the subscription changes to apply.
+
+    Changes of a quarantined query wait with its state.
+    """
+    waiting = {uid: kept for uid, kept in entry.kept_states.items() if uid in entry.quarantined}
+    kept_states = {
+        uid: replace(
+            kept,
+            subscription_changes=kept.subscription_changes
+            + tuple(change for change in next_state.subscription_changes if change.uid == uid),
+        )
+        for uid, kept in {**waiting, **next_state.kept_states}.items()
+        if uid in hosted
+    }
+    changes = [c for c in next_state.subscription_changes if c.uid not in kept_states]
+    changes += [
+        c
+        for uid in next_state.resumed
+        if uid in kept_states
+        for c in kept_states[uid].subscription_changes
+    ]
+    return kept_states, changes
 
 
 def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report]) -> dict[str, int]:
@@ -123,7 +166,9 @@ def _with_derived_watermarks(
 
 def has_due_work(entry: Entry, registry: Registry) -> bool:
     """Tell whether a batch without rows would have something to do."""
-    if entry.incoming or entry.derived_rows or entry.next_plan_number is not None:
+    if entry.incoming or entry.derived_rows or entry.resumed:
+        return True
+    if entry.next_plan_number is not None:
         return True
     marks = eventual_watermarks(entry.watermarks, registry)
     return any(

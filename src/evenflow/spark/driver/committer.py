@@ -24,6 +24,7 @@ from evenflow.spark.driver.commit import (
     next_entry,
 )
 from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.plan_changes import place_waiting_queries
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
@@ -83,6 +84,7 @@ class Committer:
         registry = ledger.registry(entry.registry_version)
         reports = tuple(drop_failed_queries(collect()))
         fault_point("driver.collected")
+        kept_states = keep_states(self.checkpoint.store, entry, reports)
         self.checkpoint.results_index.write(batch, reports)
         fault_point("driver.results")
         with self.commands.lock:
@@ -100,6 +102,7 @@ class Committer:
                 if verdict.code == VerdictCode.PLAN_REFUSED
             )
             next_state = self._write_plans(entry, taken, decision.plan)
+            next_state = replace(next_state, kept_states=kept_states)
             following = next_entry(entry, registry, reports, next_state)
             if has_due_work(following, taken.registry):
                 self.checkpoint.store.write(f"pulse/{batch:012d}", [b"\n"])
@@ -148,6 +151,7 @@ class Committer:
             rollback_plan_number=entry.rollback_plan_number,
             subscription_changes=taken.subscription_changes,
             commands_applied=taken.applied,
+            resumed=taken.resumed,
         )
         if decided is None:
             return next_state

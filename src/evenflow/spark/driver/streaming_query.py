@@ -1,5 +1,6 @@
 """Spark's streaming query: sources, router, one partition and one report per worker."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
+from evenflow.errors import StorageError
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.committer import Committer
@@ -63,6 +65,16 @@ def start_streaming_query(
         while query.isActive and str(query.status["message"]).startswith("Initializing"):
             time.sleep(0.01)
         return query
+
+
+def storage_error_in(error: BaseException) -> StorageError | None:
+    """Return the storage error that stopped Spark's query: Spark passes on only its text.
+
+    >>> storage_error_in(Exception("page of text\\nevenflow.errors.StorageError: f is gone\\nmore"))
+    StorageError('f is gone')
+    """
+    found = re.search(r"StorageError: (.+)", str(error))
+    return None if found is None else StorageError(found[1])
 
 
 def report_frame(

@@ -48,6 +48,28 @@ class SubscriptionChange:
     subscribe: bool
 
 
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """State of a quarantined query before the batch in which it failed, on all workers.
+
+    state_refs            worker -> index that names its segments
+    files                 files of these indexes and segments
+    incoming              hand-offs that were on their way
+    subscription_changes  those of the failed batch and later ones
+    """
+
+    state_refs: Mapping[int, PartRef]
+    files: tuple[str, ...]
+    incoming: tuple[HandOff, ...]
+    subscription_changes: tuple[SubscriptionChange, ...] = ()
+
+    @property
+    def live_files(self) -> set[str]:
+        """The files that a resumed query needs."""
+        handed = {handoff.state.file for handoff in self.incoming}
+        return {*self.files, *handed, *(change.rows.file for change in self.subscription_changes)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """The inputs of one batch.
@@ -63,6 +85,7 @@ class Entry:
     derived_rows          rows published in the previous batch
     subscription_changes  in the order they were requested
     quarantined           query uid -> why it no longer runs
+    kept_states           query uid -> state of a quarantined query, or of one that resumes now
     commands_applied      how many commands the commits so far have applied
     late                  query uid -> rows dropped so far because they were behind the watermark
     poison                stream -> rows set aside so far because of their event time
@@ -82,6 +105,7 @@ class Entry:
     derived_rows: tuple[DerivedRows, ...] = ()
     subscription_changes: tuple[SubscriptionChange, ...] = ()
     quarantined: Mapping[str, str] = field(default_factory=dict)
+    kept_states: Mapping[str, KeptState] = field(default_factory=dict)
     commands_applied: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
@@ -90,6 +114,11 @@ class Entry:
     def latest_plan_number(self) -> int:
         """The plan to prepare for, else the one in force."""
         return self.plan_number if self.next_plan_number is None else self.next_plan_number
+
+    @property
+    def resumed(self) -> dict[str, KeptState]:
+        """Queries that begin again in this batch, with the state they continue from."""
+        return {uid: s for uid, s in self.kept_states.items() if uid not in self.quarantined}
 
 
 def query_watermark_us(query: Hosted, watermarks: Mapping[str, int]) -> int:

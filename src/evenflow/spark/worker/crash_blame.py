@@ -1,30 +1,88 @@
-"""Which query ended the worker's process? Repeated attempts at the batch find out.
+"""Which query ended the worker's process? Blame needs evidence of the query's own doing.
 
-A first attempt that dies proves nothing: anyone may have killed the process. The next attempt
-records each step before it runs; if that attempt dies too, the recorded query is blamed and
-further attempts leave it out. Spark must allow at least three attempts: `local[2,4]`.
+Anyone may kill a process, so a death alone proves nothing. There are two kinds of evidence:
+
+- The process itself noted that the query's step overran its time limit.
+- An attempt after the first notes each query before it runs. The query that it died in is the
+  suspect; the next attempt runs the suspect first. If the process dies in it again, with no other
+  query run before, the query is blamed.
+
+Further attempts leave blamed queries out. Spark must allow four attempts: `local[2,4]`, or
+`spark.task.maxFailures`. Every attempt has a note of its own. Only attempts of the same start of
+Spark's query are compared, and none if Spark speculates: then two attempts may run at a time.
 """
 
-from typing import Any
+import threading
+from dataclasses import dataclass
 
 from evenflow.storage.file_store import FileStore
 
 
-class AttemptLog:
-    """The blamed queries of one worker's batch; lives in the worker task, for one attempt."""
+@dataclass(frozen=True, slots=True)
+class AttemptNote:
+    """What an attempt leaves behind when its process ends.
 
-    def __init__(self, store: FileStore, worker: int, batch: int, attempt: int) -> None:
-        self.store, self.batch, self.attempt = store, batch, attempt
-        self.file = f"attempts/{worker:05d}"
-        self.blamed_uids: list[str] = []
-        # Also read at attempt 0: a restarted driver counts attempts from 0 again.
-        if self.store.exists(self.file):
-            record = self.store.read_record(self.file, dict[str, Any])
-            if record["batch"] == batch:
-                self.blamed_uids = [uid for uid in (*record["blamed"], record["running"]) if uid]
+    running  the query that runs; empty: none
+    first    whether no other query ran before it in this attempt
+    overran  whether its step took longer than the time limit
+    blamed   the queries that this attempt leaves out
+    """
+
+    running: str = ""
+    first: bool = True
+    overran: bool = False
+    blamed: tuple[str, ...] = ()
+
+
+class AttemptLog:
+    """The notes on one worker's batch; lives in the worker task, for one attempt.
+
+    `start_id` names the start of Spark's query; empty if its attempts must not be compared.
+    """
+
+    def __init__(
+        self, store: FileStore, worker: int, batch: int, attempt: int = 0, start_id: str = ""
+    ) -> None:
+        self._store, self._is_careful = store, attempt > 0 and start_id != ""
+        folder, prefix = f"attempts/{worker:05d}", f"{batch:012d}-"
+        self._file = f"{folder}/{prefix}{start_id}-{attempt:05d}"
+        names = store.list_names(folder)  # also at attempt 0: a restarted driver counts from 0
+        notes = {
+            name: store.read_record(f"{folder}/{name}", AttemptNote)
+            for name in names
+            if name.startswith(prefix) and f"{folder}/{name}" != self._file
+        }
+        store.delete(f"{folder}/{name}" for name in names if name < prefix)
+        self.suspect = ""
+        blamed = {uid for note in notes.values() for uid in note.blamed}
+        blamed |= {note.running for note in notes.values() if note.overran}
+        for name, note in notes.items():
+            if self._is_careful and name.startswith(f"{prefix}{start_id}-"):
+                if note.running == self.suspect and note.first:
+                    blamed.add(note.running)
+                self.suspect = note.running
+        self.blamed_uids = sorted(blamed - {""})
+        self._lock = threading.Lock()
+        self._is_written = False
+        self._running = ""
+        self._first_uid = ""
 
     def record_step(self, uid: str) -> None:
-        """Write which query runs next (empty: none), unless this is the first attempt."""
-        if self.attempt:
-            record = {"batch": self.batch, "blamed": self.blamed_uids, "running": uid}
-            self.store.write_record(self.file, record)
+        """Note which query runs next (empty: none); on disk only if it may matter."""
+        self._running = uid
+        if uid:
+            self._first_uid = self._first_uid or uid
+        if self._is_careful or self._is_written:
+            self._write(overran=False)
+
+    def record_overrun(self) -> None:
+        """Note that the running step overran its limit; called by another thread."""
+        self._is_written = True  # first: then the end of the step takes the note back
+        if self._running:
+            self._write(overran=True)
+
+    def _write(self, *, overran: bool) -> None:
+        with self._lock:
+            first, blamed = self._running == self._first_uid, tuple(self.blamed_uids)
+            note = AttemptNote(self._running, first, overran, blamed)
+            self._store.write_record(self._file, note)

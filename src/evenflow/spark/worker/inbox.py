@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from evenflow.spark.protocol.envelope import FILE_REF, POISON, Envelope
-from evenflow.storage.bundle import PartRef, read_part, unpack
+from evenflow.storage.bundle import PartRef, unpack
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.stored_parts import read_bytes, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def open_inbox(
     shipped_bytes: Counter[str] = Counter()
     for envelope in sorted(envelopes, key=lambda e: (e.stream, e.kind, e.blob)):
         if envelope.kind == FILE_REF:
-            blob = read_part(store, PartRef(*json.loads(envelope.blob)))
+            blob = read_bytes(store, PartRef(*json.loads(envelope.blob)))
         else:
             blob = pa.py_buffer(envelope.blob)
         if envelope.kind == POISON:
@@ -42,7 +43,7 @@ def open_inbox(
             rows[envelope.stream].append(unpack(blob))
             shipped_bytes[envelope.stream] += blob.size
     for stream, ref in derived:
-        rows[stream].append(unpack(read_part(store, ref)))
+        rows[stream].append(read_table(store, ref))
         shipped_bytes[stream] += ref.length
     return Inbox(_concatenate(rows), _concatenate(poison), dict(shipped_bytes))
 

@@ -50,19 +50,26 @@ class RouterTask:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """For mapInArrow over envelopes: partition d is worker d and returns one report."""
+    """For mapInArrow over envelopes: partition d is worker d and returns one report.
+
+    `start_id` names this start of Spark's query; empty if Spark speculates (see `crash_blame`).
+    """
 
     checkpoint_id: CheckpointId
     runtime: Callable[[], TaskRuntime]
     measure_options: MeasureOptions
+    start_id: str = ""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker's batch and return its report."""
         freeze_heap()
-        worker, attempt = task_context().partitionId(), task_context().attemptNumber()
+        context = task_context()
+        worker, attempt = context.partitionId(), context.attemptNumber()
         process = cached_process(self.checkpoint_id, self.runtime)
         envelopes = _read_envelopes(batches, worker)
-        report = process.run_batch(worker, batch_id(), envelopes, attempt, self.measure_options)
+        report = process.run_batch(
+            worker, batch_id(), envelopes, attempt, self.start_id, self.measure_options
+        )
         columns = [pa.array([part]) for part in report.encode()]
         yield pa.RecordBatch.from_arrays(columns, names=["report", "keys"])
 

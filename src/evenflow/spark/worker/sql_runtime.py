@@ -2,7 +2,7 @@
 
 import faulthandler
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -11,9 +11,11 @@ from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.sql import Catalog, Engine, Task
-from evenflow.storage.bundle import PartRef, read_part, unpack
+from evenflow.storage.bundle import PartRef
+from evenflow.storage.stored_parts import read_table
 
 SOFT_LIMIT_SECONDS = 30.0
+OVERRUN_SECONDS = 40.0  # a step that the soft limit did not end; noted before the hard limit
 HARD_LIMIT_SECONDS = 60.0
 WATCHDOG_RENEW_SECONDS = 10.0
 
@@ -47,7 +49,7 @@ class SqlRuntime:
         return program.open(self._engine, tables)
 
     @contextmanager
-    def time_limit(self) -> Iterator[None]:
+    def time_limit(self, on_overrun: Callable[[], None]) -> Iterator[None]:
         """Interrupt a step at the soft limit; at the hard limit a watchdog ends the process.
 
         The watchdog is a C thread of the interpreter, so no lock can delay it. It is restarted
@@ -57,7 +59,7 @@ class SqlRuntime:
         if now >= self._watchdog_renew_at:
             faulthandler.dump_traceback_later(HARD_LIMIT_SECONDS, exit=True, file=2)
             self._watchdog_renew_at = now + WATCHDOG_RENEW_SECONDS
-        with self._engine.time_limit(SOFT_LIMIT_SECONDS):
+        with self._engine.time_limit(SOFT_LIMIT_SECONDS, OVERRUN_SECONDS, on_overrun):
             yield
 
     def stop_watchdog(self) -> None:
@@ -67,5 +69,5 @@ class SqlRuntime:
 
     def _table(self, ref: PartRef, ledger: Ledger) -> pa.Table:
         if ref not in self._tables:
-            self._tables[ref] = unpack(read_part(ledger.store, ref))
+            self._tables[ref] = read_table(ledger.store, ref)
         return self._tables[ref]

@@ -1,7 +1,8 @@
 """A worker's batch: accept moved state, step every query, release state that moves away, save.
 
 The ledger entry of the batch decides everything, so a second attempt does the same. A query that
-fails is reported and dropped; the others continue.
+fails is reported and dropped; the others continue. A storage error is never a query's fault: it
+fails the attempt.
 """
 
 import time
@@ -12,7 +13,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model import EVERYWHERE, Move, Plan, moves_between
+from evenflow.errors import StorageError
+from evenflow.model import Move, moves_from_worker
+from evenflow.model.arrays import Bools, Hashes
 from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import (
@@ -20,7 +23,6 @@ from evenflow.spark.protocol.ledger import (
     Entry,
     HandOff,
     Ledger,
-    SubscriptionChange,
     query_watermark_us,
 )
 from evenflow.spark.protocol.measure_options import MeasureOptions
@@ -28,6 +30,7 @@ from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.protocol.report import QueryStats, Report
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.inbox import open_inbox
+from evenflow.spark.worker.intake import Intake, read_intakes, uids_with_intake
 from evenflow.spark.worker.key_counts import count_keys
 from evenflow.spark.worker.router import (
     RowSplit,
@@ -43,8 +46,9 @@ from evenflow.spark.worker.worker_state import (
     load_worker_state,
 )
 from evenflow.sql import QueryTask, Task
-from evenflow.storage.bundle import Bundle, PartRef, pack, read_part, unpack
+from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.fault_points import fault_point
+from evenflow.storage.stored_parts import write_bundle
 
 MIN_COMPRESSED_BYTES = 4096  # compressing smaller results takes longer than it saves
 
@@ -85,25 +89,23 @@ class WorkerBatch:
 
     def run(self, envelopes: list[Envelope]) -> Report:
         """Run the batch; a worker without anything to do reports that it was idle."""
-        incoming = [handoff for handoff in self.entry.incoming if handoff.worker == self.worker]
         derived = [rows for rows in self.entry.derived_rows if rows.worker == self.worker]
         moves, queries = self._outgoing_moves(), self._local_queries()
-        changes = [change for change in self.entry.subscription_changes if change.uid in queries]
-        if not (envelopes or incoming or derived or moves or changes or self._is_due()):
+        arriving = queries.keys() & uids_with_intake(self.entry, self.worker)
+        if not (envelopes or arriving or derived or moves or self._is_due()):
             self.report.idle = True
             return self.report
         self._restore(self.states.pop(self.worker, WorkerState()))
         for uid in self.attempt_log.blamed_uids:
             error = RuntimeError("the query ended the worker's process: out of time or memory")
             self._fail_query(uid, error)
-        for handoff in incoming:
-            self._run_isolated(handoff.uid, partial(self._accept_state, handoff))
-        for change in changes:
-            self._run_isolated(change.uid, partial(self._subscribe, change))
-        self.runtime.stop_watchdog()
+        intakes = read_intakes(self.store, self.entry, self.worker, arriving)
         inbox = self._open_inbox(envelopes, derived)
-        for query in queries.values():
-            self._run_isolated(query.uid, partial(self._step, query, inbox))
+        # The suspect goes first: if the process ends again, no other query has run in it.
+        for uid in sorted(queries, key=lambda uid: uid != self.attempt_log.suspect):
+            if uid in intakes:
+                self._run_isolated(uid, partial(self._take_in, queries[uid], intakes[uid]))
+            self._run_isolated(uid, partial(self._step, queries[uid], inbox))
         for move in moves:
             query = self.registry.queries[move.query]
             self._run_isolated(query.uid, partial(self._release_state, query, move.after))
@@ -114,6 +116,10 @@ class WorkerBatch:
 
     def _is_hosted(self, uid: str) -> bool:
         return uid in self.queries_by_uid and uid not in self.entry.quarantined
+
+    def _has_state_here(self, uid: str) -> bool:
+        """Whether the state of this worker counts: that of a resumed query was kept elsewhere."""
+        return self._is_hosted(uid) and uid not in self.entry.kept_states
 
     def _local_queries(self) -> dict[str, Hosted]:
         """Return the queries that run on this worker by uid, in the order of their names."""
@@ -143,7 +149,7 @@ class WorkerBatch:
         index = self.entry.state_refs.get(self.worker)
         if index is None:
             return
-        for uid in [uid for uid in cached.tasks if not self._is_hosted(uid)]:
+        for uid in [uid for uid in cached.tasks if not self._has_state_here(uid)]:
             cached.drop_task(uid)
         if cached.index == index:
             self.state = cached
@@ -153,7 +159,7 @@ class WorkerBatch:
             self._fail_query(uid, error)
 
     def _open_task(self, uid: str) -> Task | None:
-        if not self._is_hosted(uid):
+        if not self._has_state_here(uid):
             return None
         return self.runtime.open_task(self.queries_by_uid[uid], self.registry, self.ledger)
 
@@ -243,20 +249,30 @@ class WorkerBatch:
             return rows
         return rows.filter(pa.array(row_split(query, stream, self.plan).route(rows) == self.worker))
 
-    def _accept_state(self, handoff: HandOff) -> None:
-        task = self._task_for_update(self.queries_by_uid[handoff.uid])
-        task.accept(read_part(self.store, handoff.state).to_pybytes())
-
-    def _subscribe(self, change: SubscriptionChange) -> None:
-        """Begin or end subscriptions; those of a keyed template are split like its rows."""
-        query = self.queries_by_uid[change.uid]
+    def _take_in(self, query: Hosted, intake: Intake) -> None:
+        """Accept state, then begin and end subscriptions."""
         task = self._task_for_update(query)
+        is_whole = query.name in self.plan.placement
+        open_task = partial(self.runtime.open_task, query, self.registry, self.ledger)
+        select = None if is_whole else partial(self._owns, query)
+        for blob in intake.kept_share(self.store, open_task, select):
+            task.accept(blob)
+        for handoff in intake.handoffs:
+            task.accept(handoff.to_pybytes())
+        for rows, subscribe in intake.subscriptions:
+            self._subscribe(query, task, rows, subscribe=subscribe)
+
+    def _owns(self, query: Hosted, keys: Hashes) -> Bools:
+        owns: Bools = self.plan.route(query.name, keys) == self.worker
+        return owns
+
+    def _subscribe(self, query: Hosted, task: Task, rows: pa.Table, *, subscribe: bool) -> None:
+        """Begin or end subscriptions; those of a keyed template are split like its rows."""
         if not isinstance(task, QueryTask):
             raise TypeError(f"{query.name!r} is not a template, so it has no subscriptions")
-        rows = unpack(read_part(self.store, change.rows))
         # A subscription that begins again may have had parameters of another worker's keys.
         task.unsubscribe(rows["subscription"])
-        if not change.subscribe:
+        if not subscribe:
             return
         if query.subscription_key is not None:
             split = RowSplit(query.subscription_key, query.name, self.plan)
@@ -284,7 +300,7 @@ class WorkerBatch:
         self.state.save_index(self.state_bundle)
         fault_point("worker.before_write")
         for bundle in (self.state_bundle, self.result_bundle, self.exchange_bundle):
-            bundle.write(self.store)
+            write_bundle(self.store, bundle)
         fault_point("worker.after_write")
         self.report.state_ref = self.state.index
         self.report.live_files = self.state.live_files()
@@ -293,6 +309,7 @@ class WorkerBatch:
             for uid, cached in sorted(self.state.tasks.items())
             if cached.task.next_due_us is not None
         }
+        self.state.batch = self.entry.batch
         self.states[self.worker] = self.state
 
     def _save_task(self, uid: str) -> None:
@@ -308,8 +325,11 @@ class WorkerBatch:
             return
         self.attempt_log.record_step(uid)
         try:
-            with self.runtime.time_limit():
+            with self.runtime.time_limit(self.attempt_log.record_overrun):
                 action()
+        except StorageError:
+            self.attempt_log.record_step("")
+            raise
         except Exception as error:  # untrusted code may raise anything
             self._fail_query(uid, error)
         self.attempt_log.record_step("")
@@ -321,17 +341,3 @@ class WorkerBatch:
         self.report.published = [sent for sent in self.report.published if sent.uid != uid]
         self.state.drop_task(uid)
         self.changed_uids.discard(uid)
-
-
-def moves_from_worker(before: Plan, after: Plan, worker: int) -> list[Move]:
-    """Return one move for each query and other worker that may get state from this worker."""
-    pairs: set[tuple[str, int]] = set()
-    others = [other for other in after.active if other != worker]
-    for move in moves_between(before, after):
-        if move.before in (worker, EVERYWHERE) and move.after != worker:
-            targets = others if move.after == EVERYWHERE else [move.after]
-            pairs.update((move.query, target) for target in targets)
-    if before.drained != after.drained:  # then the hash moves keys that are not in any table
-        shared = before.tables.keys() & after.tables.keys()
-        pairs.update((query, target) for query in shared for target in others)
-    return [Move(query, worker, target) for query, target in sorted(pairs)]

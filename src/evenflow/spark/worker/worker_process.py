@@ -4,19 +4,22 @@ import time
 from collections.abc import Iterable
 
 from evenflow.spark.protocol.envelope import Envelope
-from evenflow.spark.protocol.ledger import Ledger
+from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.report import Report
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.worker_batch import WorkerBatch
 from evenflow.spark.worker.worker_state import TaskRuntime, WorkerState
 
+MAX_OUTDATED_STATES = 4
+
 
 class WorkerProcess:
     """What worker tasks keep in their Python process between batches, for one checkpoint.
 
     Spark may run a worker's next batch in another process; the ledger decides whether the cached
-    state is still the committed one.
+    state is still the committed one. Of the others, which share most segments with the committed
+    ones, the most recently used are kept.
     """
 
     def __init__(self, ledger: Ledger, runtime: TaskRuntime) -> None:
@@ -29,17 +32,19 @@ class WorkerProcess:
         batch: int,
         envelopes: Iterable[Envelope],
         attempt: int = 0,
+        start_id: str = "start",
         measure_options: MeasureOptions = MeasureOptions(),  # noqa: B008 - frozen
     ) -> Report:
         """Run one worker's batch."""
-        began = time.thread_time()
+        began, entry = time.thread_time(), self.ledger.entry(batch)
+        self._evict_outdated_states(entry)
         work = WorkerBatch(
             ledger=self.ledger,
             runtime=self.runtime,
             states=self.states,
             worker=worker,
-            entry=self.ledger.entry(batch),
-            attempt_log=AttemptLog(self.ledger.store, worker, batch, attempt),
+            entry=entry,
+            attempt_log=AttemptLog(self.ledger.store, worker, batch, attempt, start_id),
             measure_options=measure_options,
         )
         try:
@@ -49,6 +54,16 @@ class WorkerProcess:
         report.cpu_seconds = time.thread_time() - began
         emulate_cost(report, measure_options.emulated_seconds_per_row)
         return report
+
+    def _evict_outdated_states(self, entry: Entry) -> None:
+        """Drop the states of workers that moved to another process long ago."""
+        outdated = [  # in the order of their last use
+            worker
+            for worker, state in self.states.items()
+            if state.batch < entry.batch and state.index != entry.state_refs.get(worker)
+        ]
+        for worker in outdated[:-MAX_OUTDATED_STATES]:
+            self.states.pop(worker).close()
 
 
 def emulate_cost(report: Report, seconds_per_row: float) -> None:

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import pyarrow as pa
-
+from evenflow.errors import StorageError
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.sql import Task
-from evenflow.storage.bundle import Bundle, PartRef, pack, read_part, unpack
+from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.stored_parts import read_bytes, read_table
 
 
 class TaskRuntime(Protocol):
@@ -26,8 +26,8 @@ class TaskRuntime(Protocol):
     def open_task(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
         """Return an empty task of a query."""
 
-    def time_limit(self) -> AbstractContextManager[None]:
-        """Limit the time of a query's code that runs inside."""
+    def time_limit(self, on_overrun: Callable[[], None]) -> AbstractContextManager[None]:
+        """Limit the time of a query's code; `on_overrun` is called before the process ends."""
 
     def stop_watchdog(self) -> None:
         """Stop the time limit of the process, before code that is not a query's."""
@@ -47,11 +47,13 @@ class WorkerState:
     """All tasks of one worker, as of one committed index; `index_record` is the index itself.
 
     Lives in a Python process of Spark, between the batches that this process runs for the worker.
+    `batch` is the last of them.
     """
 
     index: PartRef | None = None
     tasks: dict[str, CachedTask] = field(default_factory=dict)
     index_record: bytes = b""
+    batch: int = -1
 
     def save_task(self, uid: str, bundle: Bundle) -> None:
         """Add the new segments of a task to the bundle."""
@@ -77,12 +79,44 @@ class WorkerState:
         if (cached := self.tasks.pop(uid, None)) is not None:
             cached.task.close()
 
+    def close(self) -> None:
+        """Close and remove all tasks."""
+        for uid in list(self.tasks):
+            self.drop_task(uid)
+
     def live_files(self) -> tuple[str, ...]:
         """Return the files this state needs."""
         files = {ref.file for cached in self.tasks.values() for ref in cached.segments.values()}
         if self.index is not None:
             files.add(self.index.file)
         return tuple(sorted(files))
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTask:
+    """A task as an index names it: its manifest, and where its segments are."""
+
+    manifest: bytes
+    segments: dict[str, PartRef]
+
+    def load_into(self, task: Task, store: FileStore) -> None:
+        """Load the state into a new task."""
+        task.load(self.manifest, lambda name: read_table(store, self.segments[name]))
+
+
+def read_index(store: FileStore, index: PartRef) -> tuple[bytes, dict[str, SavedTask]]:
+    """Read the index of a worker's state: as it is stored, and its tasks by query uid."""
+    record = read_bytes(store, index).to_pybytes()
+    try:
+        saved = json.loads(record)
+    except ValueError as error:
+        raise StorageError(
+            f"{store.uri}/{index.file} is damaged: {error}; restore it from a copy and start again"
+        ) from error
+    return record, {
+        uid: SavedTask(manifest.encode(), {name: PartRef(*ref) for name, ref in segments.items()})
+        for uid, (manifest, segments) in saved.items()
+    }
 
 
 def load_worker_state(
@@ -93,32 +127,28 @@ def load_worker_state(
     `cached` is an earlier state: its unchanged tasks are reused, the others closed. `open_task`
     returns an empty task, or None for a query that is no longer hosted.
     """
-    record = read_part(store, index).to_pybytes()
+    record, saved_tasks = read_index(store, index)
     state, errors = WorkerState(index, index_record=record), {}
-    for uid, (manifest, segments) in json.loads(record).items():
-        refs = {name: PartRef(*ref) for name, ref in segments.items()}
+    for uid, saved in saved_tasks.items():
         known = cached.tasks.get(uid)
-        if known is not None and (known.manifest, known.segments) == (manifest.encode(), refs):
+        if known is not None and SavedTask(known.manifest, known.segments) == saved:
             state.tasks[uid] = cached.tasks.pop(uid)
             continue
         try:
             task = open_task(uid)
             if task is None:
                 continue
-            task.load(manifest.encode(), _segment_reader(store, refs))
+            saved.load_into(task, store)
+        except StorageError:
+            raise
         except Exception as error:
             errors[uid] = error
         else:
-            state.tasks[uid] = CachedTask(task, manifest.encode(), refs)
+            state.tasks[uid] = CachedTask(task, saved.manifest, saved.segments)
         finally:
             cached.drop_task(uid)  # only now, so that segments of both are not mapped twice
-    for uid in list(cached.tasks):
-        cached.drop_task(uid)
+    cached.close()
     return state, errors
-
-
-def _segment_reader(store: FileStore, refs: Mapping[str, PartRef]) -> Callable[[str], pa.Table]:
-    return lambda name: unpack(read_part(store, refs[name]))
 
 
 def referenced_segments(manifest: bytes, known: Mapping[str, PartRef]) -> dict[str, PartRef]:

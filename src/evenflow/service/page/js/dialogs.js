@@ -1,4 +1,4 @@
-// Dialogs: submit a query; show, pin, unpin or cancel one.
+// Dialogs: submit a query; show, pin, unpin, resume or cancel one.
 
 import { request, requestWithToast, showToast } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -81,6 +81,9 @@ export function openQueryDialog(state, name) {
     : query.pinned
       ? [el("button", { type: "button", "data-testid": "unpin", onclick: sendAndClose("POST", `${path}/unpin`, {}) }, "Unpin")]
       : [el("label", { class: "check" }, "Pin", choice), el("button", { type: "button", "data-testid": "pin", onclick: () => sendAndClose("POST", `${path}/pin`, { worker: choice.value === "" ? null : Number(choice.value) })() }, "Pin")];
+  const resume = query.quarantined
+    ? [el("button", { type: "button", "data-testid": "resume", onclick: sendAndClose("POST", `${path}/resume`, {}) }, "Resume")]
+    : [];
   dialog.replaceChildren(
     el(
       "div",
@@ -88,7 +91,7 @@ export function openQueryDialog(state, name) {
       el("h2", { id: "t-query" }, name),
       el("pre", { tabindex: "0" }, query.text),
       el("dl", { class: "facts" }, ...Object.entries(facts).filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)])),
-      el("div", { class: "row" }, ...pin),
+      el("div", { class: "row" }, ...pin, ...resume),
       el("div", { class: "row end" }, closeButton(dialog), el("button", { type: "button", class: "danger", "data-testid": "cancel-query", onclick: sendAndClose("DELETE", path) }, "Cancel query")),
     ),
   );

@@ -1,0 +1,33 @@
+"""Keep the state of a query that failed, so that it can be resumed."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from evenflow.spark.protocol.ledger import Entry, KeptState
+from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.worker_state import read_index
+from evenflow.storage.file_store import FileStore
+
+
+def keep_states(store: FileStore, entry: Entry, reports: Iterable[Report]) -> dict[str, KeptState]:
+    """Return the states, before the batch of `entry`, of the queries that failed in it."""
+    failed = {uid for report in reports for uid in report.failed}
+    if not failed:
+        return {}
+    indexes = {
+        worker: read_index(store, ref)[1] for worker, ref in sorted(entry.state_refs.items())
+    }
+    kept = {}
+    for uid in sorted(failed):
+        found = {worker: index[uid] for worker, index in indexes.items() if uid in index}
+        refs = {worker: entry.state_refs[worker] for worker in found}
+        files = {ref.file for task in found.values() for ref in task.segments.values()}
+        # A query that was resumed in this batch and failed again keeps what it had.
+        state = entry.kept_states.get(uid) or KeptState(
+            state_refs=refs,
+            files=tuple(sorted(files | {ref.file for ref in refs.values()})),
+            incoming=tuple(handoff for handoff in entry.incoming if handoff.uid == uid),
+        )
+        changes = tuple(change for change in entry.subscription_changes if change.uid == uid)
+        kept[uid] = replace(state, subscription_changes=changes)
+    return kept
