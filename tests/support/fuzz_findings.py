@@ -113,5 +113,8 @@ FINDINGS: tuple[Finding, ...] = (
             "SELECT (a = 1) AND (1 / b > 0) AS c FROM t", "a INT, b INT", ((0, 0),)),
     Finding("groups by a struct over several batches", r"ours fails: .*struct or union below",
             "SELECT a AS c, count(*) AS n FROM t GROUP BY window(ts, '7 seconds', '2 seconds'), a",
-            "a STRUCT<x: INT>", tuple(({"x": x},) for x in (1, None, 2, 1, 2, 3)), batches=3),
+            "a STRUCT<x: INT, z: STRUCT<v: DOUBLE>>",
+            tuple(({"x": 1, "z": {"v": 1.5}} if at % 5 else None,) for at in range(8)), batches=3),
+    Finding("power of 1 and infinity is NaN in Java", r"value: power\(",
+            "SELECT power(a, b) AS c FROM t", "a DOUBLE, b DOUBLE", ((1.0, float("inf")),)),
 )  # fmt: skip
