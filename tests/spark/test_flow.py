@@ -52,7 +52,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
         lambda f, s: f.source(
             "x", s.readStream.format("rate").load(), time="timestamp", watermark="soon"
         ),
-        "no duration",
+        "not a duration",
     ),
     (
         "unit",
@@ -84,7 +84,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
         "remove `worker`",
     ),
     ("not a template", lambda f, s: f.subscribe("nothing", []), "no template 'nothing'"),
-    ("trigger", lambda f, s: f.start("often"), "no duration"),
+    ("trigger", lambda f, s: f.start("often"), "not a duration"),
 ]
 
 
@@ -148,7 +148,7 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
     with pytest.raises(InputError, match="exists in the checkpoint with a different definition"):
         other.start(available_now=True)
     fewer = Play(play.spark, play.folder, workers=3).flow()
-    with pytest.raises(InputError, match="made with 2 workers, not 3"):
+    with pytest.raises(InputError, match="has 2 workers, not 3"):
         fewer.start(available_now=True)
     store = FileStore(play.checkpoint)
     entry = sorted(store.list_names("ledger"))[-1]
