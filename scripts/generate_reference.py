@@ -87,9 +87,12 @@ def field_default(field: Any) -> str:
 
 def classes() -> str:
     """Return the public classes with the signature and docstring of every method."""
-    from evenflow import Balancing, Flow, Run
+    from evenflow import Balancing, Flow, Run, run_local
 
-    return "\n\n".join(class_section(cls) for cls in (Flow, Run, Balancing))
+    doc, signature = inspect.getdoc(run_local) or "", str(inspect.signature(run_local))
+    example = doc.find(">>>")
+    parts = [f"## `run_local`\n\n`run_local{MODULES.sub('', signature)}`", doc[:example].strip()]
+    return "\n\n".join([*(class_section(cls) for cls in (Flow, Run, Balancing)), *parts])
 
 
 def class_section(cls: type) -> str:

@@ -46,7 +46,8 @@ class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 
 
-SPARK = ("tests/spark/", "tests/research/spark/", "tests/sql/test_spark_semantics.py")
+SPARK = ("tests/spark/", "tests/research/spark/", "tests/sql/test_spark_semantics.py",
+         "tests/sql/test_fuzz.py")  # fmt: skip
 KILLS = "tests/kills/"
 
 

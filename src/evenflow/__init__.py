@@ -7,14 +7,16 @@ if TYPE_CHECKING:
     from evenflow.planning.controller import Balancing
     from evenflow.spark.flow import Flow
     from evenflow.spark.run import Run
+    from evenflow.sql.local import run_local
 
 __version__ = "0.2.0"
-__all__ = ["Balancing", "Flow", "Run", "__version__"]
+__all__ = ["Balancing", "Flow", "Run", "__version__", "run_local"]
 
 _MODULES = {
     "Balancing": "evenflow.planning.controller",
     "Flow": "evenflow.spark.flow",
     "Run": "evenflow.spark.run",
+    "run_local": "evenflow.sql.local",
 }
 
 

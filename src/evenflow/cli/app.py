@@ -10,7 +10,16 @@ import typer
 from typer.core import TyperGroup
 
 from evenflow import __version__
-from evenflow.cli import control, inspect, plan_keys, plan_operators, plan_queries, replay, run
+from evenflow.cli import (
+    control,
+    inspect,
+    plan_keys,
+    plan_operators,
+    plan_queries,
+    query,
+    replay,
+    run,
+)
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError, SetupError
 
@@ -44,6 +53,7 @@ app = typer.Typer(
 app.command("run")(run.run_command)
 app.command("validate")(run.validate_command)
 app.command("init")(run.init_command)
+app.command("query")(query.query_command)
 plan_app = typer.Typer(no_args_is_help=True, help="Compute plans from files, without a run.")
 app.add_typer(plan_app, name="plan")
 plan_app.command("keys")(plan_keys.plan_keys_command)

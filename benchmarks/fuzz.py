@@ -1,0 +1,52 @@
+"""Fuzzes our SQL against Spark's: `python -m benchmarks.fuzz --minutes N [--seed S]`.
+
+Prints each new class of differences to stderr as it is found, shrunk, and the counts as JSON.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+
+from tests.support import fuzz
+from tests.support.differential import fuzz_session
+from tests.support.fuzz_findings import find_known
+from tests.support.spark_harness import session
+
+
+def main(minutes: float, seed: int) -> None:
+    spark = fuzz_session(session("local[2]"))
+    end = time.monotonic() + 60 * minutes
+    counts: Counter[str] = Counter()
+    known: Counter[str] = Counter()
+    new: Counter[str] = Counter()
+    first = seed
+    while time.monotonic() < end:
+        for kind in ("expressions", "queries"):
+            if kind == "expressions":
+                found = fuzz.expressions(spark, seed, 400, failing_rows=3)
+            else:
+                found = fuzz.queries(spark, seed, 40, is_known=lambda d: find_known(d) is not None)
+            counts[kind] += found.generated
+            counts[f"{kind} compared"] += found.compared
+            for difference in found.differences:
+                finding = find_known(difference)
+                if finding is not None:
+                    known[finding.reason] += 1
+                    continue
+                name = f"{difference.category}: {difference.shape}"
+                if name not in new:
+                    print(f"seed {seed}: {fuzz.describe(difference)}\n", file=sys.stderr)
+                new[name] += 1
+        seed += 1
+    print(json.dumps({"seeds": [first, seed], **counts, "known": known, "new": new}))
+    sys.exit(1 if new else 0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    main(options.minutes, options.seed)
