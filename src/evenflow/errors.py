@@ -7,6 +7,10 @@ class InputError(ValueError):
     """The input cannot be used; the message says what was given, what was expected, what to do."""
 
 
+class DamagedFileError(InputError, OSError):
+    """A file does not hold what was written to it. Never a query's fault: it stops the run."""
+
+
 class SetupError(RuntimeError):
     """Something the program needs is missing or fails: Java, a Spark master, a port, a disk."""
 

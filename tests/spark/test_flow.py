@@ -52,7 +52,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
         lambda f, s: f.source(
             "x", s.readStream.format("rate").load(), time="timestamp", watermark="soon"
         ),
-        "no duration",
+        "not a duration",
     ),
     (
         "unit",
@@ -84,7 +84,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
         "remove `worker`",
     ),
     ("not a template", lambda f, s: f.subscribe("nothing", []), "no template 'nothing'"),
-    ("trigger", lambda f, s: f.start("often"), "no duration"),
+    ("trigger", lambda f, s: f.start("often"), "not a duration"),
 ]
 
 
@@ -116,18 +116,18 @@ def test_subscriptions_are_checked(play: Play) -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ({"format": 1, "workers": 8, "engine": "e"}, "has 8 workers, not 4.*workers=8"),
-        ({"format": 1, "workers": 4, "engine": "old"}, "written with old, and this is e"),
-        ({"format": 0, "workers": 4, "engine": "e"}, "has format 0"),
+        ({"format": 1, "workers": 8, "state_format": 2}, "has 8 workers, not 4.*workers=8"),
+        ({"format": 1, "workers": 4, "state_format": 1}, "state of format 1; this .* 2: use the"),
+        ({"format": 0, "workers": 4, "state_format": 2}, "has format 0"),
         (
-            {"format": 2, "workers": 4, "engine": "e"},
+            {"format": 2, "workers": 4, "state_format": 2},
             r"pip install 'evenflow==0\.1\.\*'\) and run it to the end",
         ),
     ],
 )
 def test_a_checkpoint_of_another_set_up_is_refused(found: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        check_compatible(found, {"format": 1, "workers": 4, "engine": "e"}, "file:///x")
+        check_compatible(found, {"format": 1, "workers": 4, "state_format": 2}, "file:///x")
 
 
 def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
@@ -148,7 +148,7 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
     with pytest.raises(InputError, match="exists in the checkpoint with a different definition"):
         other.start(available_now=True)
     fewer = Play(play.spark, play.folder, workers=3).flow()
-    with pytest.raises(InputError, match="made with 2 workers, not 3"):
+    with pytest.raises(InputError, match="has 2 workers, not 3"):
         fewer.start(available_now=True)
     store = FileStore(play.checkpoint)
     entry = sorted(store.list_names("ledger"))[-1]

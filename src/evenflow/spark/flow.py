@@ -20,7 +20,6 @@ from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import Controller
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.query_compiler import engine_version
 from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
 from evenflow.spark.run import Run
 from evenflow.spark.worker.sql_runtime import SqlRuntime
@@ -146,7 +145,7 @@ class Flow(query_api.QueryMethods):
         return run
 
     def _open_checkpoint(self, committer: Committer) -> None:
-        if committer.open(self._registry, self._plan, engine_version()):
+        if committer.open(self._registry, self._plan):
             committer.write_first_subscriptions(self._subscriptions)
             return
         self._resume(committer.commands)

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from evenflow.errors import InputError
+from evenflow.errors import DamagedFileError, InputError
 from evenflow.storage import records
 from evenflow.storage.records import Value
 
@@ -81,6 +81,13 @@ class FileStore:
         with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
             return file.read_buffer()
 
+    def read_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Return some bytes of a file and read no others; fewer if it ends before."""
+        if self.local_root is not None:
+            return self.read(name)[offset : offset + length]
+        with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
+            return pa.py_buffer(file.read_at(length, offset))
+
     def list_names(self, folder: str) -> list[str]:
         """Return the sorted names in a folder, without temporary files; none if it is missing."""
         if self.local_root is not None:
@@ -116,11 +123,17 @@ class FileStore:
         """Read back what `write_record` wrote, as a `kind`; refuse it if a byte has changed."""
         digest, _, body = self.read(name).to_pybytes().partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
-            raise InputError(
-                f"{name} in the checkpoint is damaged: its checksum does not match; "
-                "restore the checkpoint from a backup or start with a new one"
-            )
+            raise self.damage(name, "its checksum does not match")
         return records.decode(body, kind)
+
+    def damage(
+        self,
+        name: str,
+        problem: str,
+        remedy: str = "restore the checkpoint from a backup or start with a new one",
+    ) -> DamagedFileError:
+        """Return the error for a file that does not hold what was written to it."""
+        return DamagedFileError(f"{self.uri}/{name} is damaged: {problem}; {remedy}")
 
 
 def _normalize_uri(root: str) -> str:

@@ -22,7 +22,7 @@ from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.bundle import PartRef, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
-PART_REF_COLUMNS = "file string, offset long, length long"
+PART_REF_COLUMNS = "file string, offset long, length long, checksum string"
 COLLECT_EVERY_TASKS = 500
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenflow.errors import DamagedFileError
 from evenflow.model import EVERYWHERE, Move, Plan, moves_between
 from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import Envelope
@@ -310,6 +311,8 @@ class WorkerBatch:
         try:
             with self.runtime.time_limit():
                 action()
+        except DamagedFileError:
+            raise
         except Exception as error:  # untrusted code may raise anything
             self._fail_query(uid, error)
         self.attempt_log.record_step("")

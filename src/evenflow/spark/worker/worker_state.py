@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from evenflow.errors import DamagedFileError
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.sql import Task
@@ -106,6 +107,8 @@ def load_worker_state(
             if task is None:
                 continue
             task.load(manifest.encode(), _segment_reader(store, refs))
+        except DamagedFileError:
+            raise
         except Exception as error:
             errors[uid] = error
         else:
@@ -124,9 +127,9 @@ def _segment_reader(store: FileStore, refs: Mapping[str, PartRef]) -> Callable[[
 def referenced_segments(manifest: bytes, known: Mapping[str, PartRef]) -> dict[str, PartRef]:
     """Return the known segments whose name is a string anywhere in a manifest, which is JSON.
 
-    >>> known = {"a": PartRef("f", 0, 1), "b": PartRef("f", 1, 1)}
+    >>> known = {"a": PartRef("f", 0, 1, "x"), "b": PartRef("f", 1, 1, "y")}
     >>> referenced_segments(b'{"stores": [{"name": "a"}]}', known)
-    {'a': PartRef(file='f', offset=0, length=1)}
+    {'a': PartRef(file='f', offset=0, length=1, checksum='x')}
     """
     strings = set(manifest.decode().split('"'))  # names of segments do not contain quotes
     return {name: ref for name, ref in known.items() if name in strings}
