@@ -32,3 +32,15 @@ def test_generated_parts_are_current() -> None:
     check = [sys.executable, str(ROOT / "scripts/generate_reference.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+
+def test_the_walkthrough_names_files_and_functions_that_exist() -> None:
+    steps = (ROOT / "docs/internals/walkthrough.md").read_text()
+    named = re.findall(r"`([\w/]+\.py)(?:\s+([\w.]+))?`", steps)
+    assert len(named) > 50
+    for file, name in named:
+        paths = [ROOT / "src/evenflow" / file, ROOT / file, *ROOT.glob(f"src/evenflow/**/{file}")]
+        code = next((path.read_text() for path in paths if path.exists()), None)
+        assert code is not None, f"there is no {file}"
+        for part in filter(None, name.split(".")):
+            assert re.search(rf"\b(def|class) {part}\b", code), f"{file} has no {name}"

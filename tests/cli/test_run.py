@@ -140,5 +140,5 @@ def test_status_panel_with_and_without_batches() -> None:
         console.print(status_panel("mine", stats))
     text = console.export_text()
     assert "batch 4, 20 rows, 10 rows/s, 10 results, 1 moves, imbalance 1.50" in text
-    assert "batch 4: moved (imbalance), one query" in text
+    assert "batch 4: queries (imbalance), one query" in text
     assert text.count("█") > 50

@@ -183,13 +183,13 @@ def test_the_api_answers_as_its_description_says(served: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("queries", {"name": "dear", "sql": "SELECT 1"}, 400, "'dear' is taken"),
+        ("queries", {"name": "dear", "sql": "SELECT 1"}, 400, "'dear' is already used"),
         ("queries", {"name": "x"}, 400, "sql: Field required"),
         ("queries", {"name": "x", "sql": "SELECT 1", "color": "red"}, 400, "color"),
         ("workers/9/drain", {}, 400, "9"),
         ("workers/first/drain", {}, 404, "workers are numbers"),
         ("queries/nothing/pin", {}, 400, "nothing"),
-        ("templates/dear/subscriptions", {"rows": [{"subscription": "s"}]}, 400, "no template"),
+        ("templates/dear/subscriptions", {"rows": [{"subscription": "s"}]}, 400, "not a template"),
         ("nowhere", {}, 404, "nothing at /api/nowhere"),
     ],
 )

@@ -74,12 +74,17 @@ def operators_of_pair(lists: WorkerLists, first: int, second: int) -> tuple[Indi
 @kernel
 def gather_rows(rows: OperatorRows, operators: Indices) -> OperatorRows:
     """Return the rows of some operators, side by side."""
-    return OperatorRows(
-        rows.deviations[operators],
-        rows.load[operators],
-        rows.movable[operators],
-        rows.preference[operators],
+    count, samples = len(operators), rows.deviations.shape[1]
+    part = OperatorRows(
+        np.empty((count, samples)), np.empty(count), np.empty(count, np.bool_), np.empty(count)
     )
+    for at in range(count):
+        o = operators[at]
+        for t in range(samples):
+            part.deviations[at, t] = rows.deviations[o, t]
+        part.load[at], part.movable[at] = rows.load[o], rows.movable[o]
+        part.preference[at] = rows.preference[o]
+    return part
 
 
 @kernel

@@ -24,7 +24,6 @@ from evenflow.planning.queries.offline import (
     assign_queries,
     finish_placement,
     fitting_count,
-    missing_sources,
     start_fill,
 )
 from evenflow.planning.queries.problem import Placement, PlacementProblem
@@ -139,7 +138,11 @@ def _fill_by_rounds(fill: OfflineFill, index: GroupIndex, whole_traffic: bool) -
             choice[best] = item
             stale[best] = False
             continue
-        new = missing_sources(fill.hosts, groups, item, best)
+        new = [
+            int(groups.sources[at])
+            for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+            if not is_hosted(fill.hosts, groups.sources[at], best)
+        ]
         assign_queries(fill, item, best, fitting_count(fill, item, best))
         for received in new:
             _add_received_source(fill, index, shared[best], single[best], received, best)
@@ -192,23 +195,6 @@ def _first_fitting_overall(fill: OfflineFill, index: GroupIndex, worker: int) ->
 
 
 @kernel
-def _push_single(
-    fill: OfflineFill,
-    index: GroupIndex,
-    single: list[tuple[float, int, int, int, int]],
-    source: int,
-    start: int,
-    worker: int,
-) -> None:
-    """Push the source's first group from `start` on that the worker can take."""
-    at = _first_fitting(fill, index, source, start, worker)
-    if at < index.source_starts[source + 1]:
-        item = index.groups_of_source[at]
-        cost = fill.group_traffic[item] - fill.rates[source]
-        heapq.heappush(single, (cost, -fill.groups.size[item], item, at, source))
-
-
-@kernel
 def _add_received_source(
     fill: OfflineFill,
     index: GroupIndex,
@@ -221,7 +207,11 @@ def _add_received_source(
     groups, end = fill.groups, index.source_starts[source + 1]
     if fill.free_capacity[worker] < fill.min_query_load:
         return
-    _push_single(fill, index, single, source, 0, worker)
+    at = _first_fitting(fill, index, source, 0, worker)
+    if at < end:
+        item = index.groups_of_source[at]
+        cost = fill.group_traffic[item] - fill.rates[source]
+        heapq.heappush(single, (cost, -groups.size[item], item, at, source))
     for other in range(index.head[source], end):
         item = index.groups_of_source[other]
         begin, stop = groups.source_starts[item], groups.source_starts[item + 1]
@@ -251,7 +241,11 @@ def _cheapest_group(
         best = shared[0]
     while len(single) > 0 and fitting_count(fill, single[0][2], worker) == 0:
         _, _, _, at, source = heapq.heappop(single)
-        _push_single(fill, index, single, source, at, worker)
+        at = _first_fitting(fill, index, source, at, worker)
+        if at < index.source_starts[source + 1]:
+            item = index.groups_of_source[at]
+            cost = fill.group_traffic[item] - fill.rates[source]
+            heapq.heappush(single, (cost, -groups.size[item], item, at, source))
     if len(single) > 0:
         entry = (single[0][0], single[0][1], single[0][2])
         best = entry if entry < best else best

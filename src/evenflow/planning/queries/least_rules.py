@@ -34,13 +34,7 @@ from evenflow.planning.queries.online import (
 )
 from evenflow.planning.queries.problem import ROUNDING, PlacementProblem
 from evenflow.planning.queries.query_types import query_types
-from evenflow.planning.queries.source_hosts import (
-    SourceHosts,
-    add_host,
-    add_hosted_rates,
-    empty_hosts,
-    remove_host,
-)
+from evenflow.planning.queries.source_hosts import SourceHosts, add_host, empty_hosts, remove_host
 
 
 def leastcost(problem: PlacementProblem, rng: Rng) -> OnlinePlacer:
@@ -95,10 +89,13 @@ def leastsource(problem: PlacementProblem, rng: Rng) -> OnlinePlacer:
 @kernel
 def choose_leastsource(state: PlacementState, query: int, bound: float) -> int:
     """Return the worker with the least traffic after taking the query, or -1."""
-    load, saved = state.query_load[query], state.saved_traffic
+    hosts, load, saved = state.hosts, state.query_load[query], state.saved_traffic
     saved[:] = 0.0
-    sources = state.sources[state.starts[query] : state.starts[query + 1]]
-    add_hosted_rates(state.hosts, sources, state.rates, saved)
+    for at in range(state.starts[query], state.starts[query + 1]):
+        source = state.sources[at]
+        begin = hosts.first_entry[source]
+        for entry in range(begin, begin + hosts.entry_count[source]):
+            saved[hosts.worker[entry]] += state.rates[source]
     best, least = NOWHERE, np.inf
     for worker in range(len(saved)):
         cost = state.traffic[worker] - saved[worker]

@@ -13,7 +13,6 @@ import numpy as np
 
 from evenflow.jit import kernel
 from evenflow.model.arrays import NOWHERE, Indices
-from evenflow.planning.queries.offline import missing_sources
 from evenflow.planning.queries.search_state import SearchState, place_group
 from evenflow.planning.queries.source_hosts import is_hosted
 
@@ -98,7 +97,11 @@ def _place_with_free_groups(
 ) -> float:
     """Place a group, and then every group that has come to cost nothing; return their load."""
     groups = search.groups
-    new = missing_sources(search.hosts, groups, item, worker)
+    new = [
+        int(groups.sources[at])
+        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+        if not is_hosted(search.hosts, groups.sources[at], worker)
+    ]
     taken = _place_open_group(search, item, worker, open_groups)
     for source in new:
         for at in range(search.source_starts[source], search.source_starts[source + 1]):

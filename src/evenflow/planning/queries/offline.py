@@ -112,16 +112,6 @@ def _add_pinned_hosts(fill: OfflineFill, fixed: QueryGroups) -> None:
 
 
 @kernel
-def missing_sources(hosts: SourceHosts, groups: QueryGroups, item: int, worker: int) -> list[int]:
-    """Return the sources of a group that do not flow to the worker yet."""
-    return [
-        int(groups.sources[at])
-        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
-        if not is_hosted(hosts, groups.sources[at], worker)
-    ]
-
-
-@kernel
 def fitting_count(fill: OfflineFill, item: int, worker: int) -> int:
     """Return how many of the group's unplaced queries the worker can take."""
     load = fill.groups.load[item]
@@ -134,9 +124,11 @@ def fitting_count(fill: OfflineFill, item: int, worker: int) -> int:
 def assign_queries(fill: OfflineFill, item: int, worker: int, count: int) -> None:
     """Place that many queries of the group on the worker, first come first."""
     groups = fill.groups
-    for source in missing_sources(fill.hosts, groups, item, worker):
-        add_host(fill.hosts, source, worker, 1)
-        fill.traffic[worker] += fill.rates[source]
+    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+        source = groups.sources[at]
+        if not is_hosted(fill.hosts, source, worker):
+            add_host(fill.hosts, source, worker, 1)
+            fill.traffic[worker] += fill.rates[source]
     done = groups.member_starts[item] + groups.size[item] - fill.unplaced[item]
     for at in range(done, done + count):
         fill.worker_of_query[groups.members[at]] = worker

@@ -14,13 +14,7 @@ from evenflow.jit import kernel
 from evenflow.model.arrays import NOWHERE, Bools, Floats, Indices, Workers
 from evenflow.planning.queries.problem import PlacementProblem
 from evenflow.planning.queries.query_types import QueryGroups, group_queries, readers_by_source
-from evenflow.planning.queries.source_hosts import (
-    SourceHosts,
-    add_host,
-    add_hosted_rates,
-    empty_hosts,
-    remove_host,
-)
+from evenflow.planning.queries.source_hosts import SourceHosts, add_host, empty_hosts, remove_host
 
 MAX_BUNDLE_SUBSCRIPTIONS = 120  # of all groups that move together: a bundle costs time by them
 MAX_GROUP_SHARE = 0.1
@@ -141,13 +135,16 @@ def place_groups(search: SearchState, part: Workers) -> None:
 @kernel
 def place_remaining_groups(search: SearchState) -> None:
     """Put unplaced groups where most of their sources flow; without room, on the least loaded."""
-    groups = search.groups
+    groups, hosts = search.groups, search.hosts
     for item in range(len(groups.size)):
         if search.worker_of_group[item] != NOWHERE:
             continue
         search.saved_traffic[:] = 0.0
-        sources = groups.sources[groups.source_starts[item] : groups.source_starts[item + 1]]
-        add_hosted_rates(search.hosts, sources, search.rates, search.saved_traffic)
+        for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+            source = groups.sources[at]
+            begin = hosts.first_entry[source]
+            for entry in range(begin, begin + hosts.entry_count[source]):
+                search.saved_traffic[hosts.worker[entry]] += search.rates[source]
         best, roomiest = NOWHERE, NOWHERE
         for worker in range(len(search.worker_load)):
             if search.capacity[worker] <= 0:

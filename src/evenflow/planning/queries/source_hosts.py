@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evenflow.jit import kernel
-from evenflow.model.arrays import Floats, Hashes, Indices, Workers
+from evenflow.model.arrays import Hashes, Indices, Workers
 
 
 class SourceHosts(NamedTuple):
@@ -64,17 +64,6 @@ def entry_of(hosts: SourceHosts, item: int, worker: int) -> int:
         if hosts.worker[entry] == worker:
             return entry
     return -1
-
-
-@kernel
-def add_hosted_rates(
-    hosts: SourceHosts, sources: Workers | Indices, rates: Floats, hosted_rate: Floats
-) -> None:
-    """Add the rate of each source to the workers it already flows to."""
-    for source in sources:
-        begin = hosts.first_entry[source]
-        for entry in range(begin, begin + hosts.entry_count[source]):
-            hosted_rate[hosts.worker[entry]] += rates[source]
 
 
 @kernel
