@@ -155,7 +155,7 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
     assert store.local_root is not None
     offsets, aside = store.local_root / "spark/offsets", store.local_root / "aside"
     offsets.rename(aside)
-    with pytest.raises(InputError, match="Spark began batch -1, the ledger expects 2"):
+    with pytest.raises(InputError, match="Spark started batch -1, the ledger expects 2"):
         again.start(available_now=True)
     aside.rename(offsets)
     path = store.local_root / "ledger" / entry
