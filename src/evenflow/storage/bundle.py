@@ -42,9 +42,12 @@ class Bundle:
         return ref
 
     def write(self, store: FileStore, *, durable: bool = False) -> None:
-        """Write the file, unless the bundle is empty; `durable` waits for the disk."""
+        """Write the file to the disk, unless the bundle is empty; its name only if `durable`.
+
+        The commit waits for the names of all files at once (`Ledger.write`).
+        """
         if self._parts:
-            store.write(self.file, self._parts, durable=durable)
+            store.write(self.file, self._parts, flush=True, durable=durable)
 
 
 def pack(table: pa.Table, *, compress: bool = False) -> pa.Buffer:

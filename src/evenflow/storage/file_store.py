@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,8 @@ from pyarrow import fs
 from evenflow.errors import DamagedFileError, InputError
 from evenflow.storage import records
 from evenflow.storage.records import Value
+
+_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{12}")
 
 
 class FileStore:
@@ -43,8 +46,14 @@ class FileStore:
         """The root for Spark, which does not decode percent signs in a path."""
         return self.uri if self.local_root is None else f"file://{self.local_root}"
 
-    def write(self, name: str, parts: Iterable[Any], *, durable: bool = False) -> None:
-        """Write to a temporary file, then rename it; `durable` waits for the disk."""
+    def write(
+        self, name: str, parts: Iterable[Any], *, flush: bool = False, durable: bool = False
+    ) -> None:
+        """Write to a temporary file, then rename it.
+
+        `flush` waits until the bytes are on the disk, `durable` also until the name is; `sync` of
+        the folder does that for many files at once.
+        """
         # Spark ignores files whose name begins with a dot.
         folder, slash, base = name.rpartition("/")
         temporary = f"{folder}{slash}.{base}.{uuid.uuid4().hex[:12]}"
@@ -53,15 +62,45 @@ class FileStore:
             return
         path, target = self.local_root / temporary, self.local_root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            for part in parts:
-                file.write(part)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        path.replace(target)
+        try:
+            with path.open("wb") as file:
+                for part in parts:
+                    file.write(part)
+                if flush or durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            path.replace(target)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         if durable:
-            _fsync_folder(target.parent)
+            self.sync([folder])
+
+    def sync(self, patterns: Iterable[str]) -> None:
+        """Wait until files, or the names in folders, are on the disk; missing ones are ignored."""
+        if (root := self.local_root) is None:
+            return
+        groups = (root.glob(pattern) if pattern else [root] for pattern in patterns)
+        for path in (path for group in groups for path in group):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def delete_temporary(self) -> None:
+        """Delete what killed writers left; nobody may be writing. Spark's files stay."""
+        if self.local_root is not None:
+            for folder in self.local_root.iterdir():
+                if folder.is_dir() and folder.name != "spark":
+                    for path in folder.rglob(".*"):
+                        if _TEMPORARY_NAME.fullmatch(path.name):
+                            path.unlink(missing_ok=True)
+            return
+        selector = fs.FileSelector(self._base_path, allow_not_found=True, recursive=True)
+        for info in self._filesystem.get_file_info(selector):
+            if _TEMPORARY_NAME.fullmatch(info.base_name):
+                self._filesystem.delete_file(info.path)
 
     def _write_remote(self, name: str, temporary: str, parts: Iterable[Any]) -> None:
         path, target = f"{self._base_path}/{temporary}", f"{self._base_path}/{name}"
@@ -142,11 +181,3 @@ def _normalize_uri(root: str) -> str:
     if len(scheme) > 1:
         return root.rstrip("/") if scheme != "file" else Path(unquote(urlsplit(root).path)).as_uri()
     return Path(root).absolute().as_uri()
-
-
-def _fsync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -37,6 +37,7 @@ class Checkpoint:
     def open(self, registry: Registry, plan: Plan) -> bool:
         """Lock the checkpoint and create it, or check that it fits; return whether it is new."""
         self._lock = CheckpointLock(self.store)
+        self.store.delete_temporary()
         meta = {
             "format": CHECKPOINT_FORMAT,
             "workers": plan.workers,

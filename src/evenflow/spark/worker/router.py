@@ -32,7 +32,7 @@ from evenflow.spark.protocol.envelope import (
 )
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
-from evenflow.storage.bundle import Bundle, pack
+from evenflow.storage.bundle import PartRef, checksum, pack
 from evenflow.storage.file_store import FileStore
 
 _CHUNK_BYTES = 8 << 20
@@ -184,9 +184,8 @@ def _broadcast(
     if len(workers) == 1 or blob.size < _MIN_FILE_BYTES:
         return _envelope(workers, ROWS, stream, blob)
     file = f"{CHUNK_FOLDER}/{batch:012d}-{blake2b(blob, digest_size=16).hexdigest()}"
-    bundle = Bundle(file)
-    ref = json.dumps(bundle.add(blob)).encode()
-    bundle.write(store)
+    store.write(file, [blob])
+    ref = json.dumps(PartRef(file, 0, blob.size, checksum(blob))).encode()
     return _envelope(workers, FILE_REF, stream, pa.py_buffer(ref))
 
 

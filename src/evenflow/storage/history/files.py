@@ -60,7 +60,7 @@ class HistoryFile(NamedTuple):
             for group in _row_groups(tables):
                 writer.write_table(group)
         data = sink.getvalue()
-        store.write(self._replace(checksum=checksum(data)).path, [data])
+        store.write(self._replace(checksum=checksum(data)).path, [data], flush=True)
 
 
 def list_files(store: FileStore, kind: HistoryKind) -> tuple[list[HistoryFile], list[HistoryFile]]:
@@ -96,7 +96,7 @@ def write_pending(store: FileStore, batch: int, tables: Mapping[str, pa.Table]) 
     rows = [pack(table).to_pybytes() for table in tables.values()]
     kinds = pa.table({"kind": list(tables), "rows": pa.array(rows, pa.large_binary())})
     data = pack(kinds)
-    store.write(_pending_path(batch), [data, checksum(data).encode()])
+    store.write(_pending_path(batch), [data, checksum(data).encode()], flush=True)
 
 
 def read_pending(store: FileStore) -> dict[int, TablesByKind]:
