@@ -74,7 +74,7 @@ def _measure(folder: Path, size: str) -> dict[str, Any]:
     write_batches(folder / "trades", batches)
     spark, log = session(), ProgressLog()
     spark.streams.addListener(log)
-    flow = Flow(spark, checkpoint=str(folder / "run"), workers=WORKERS)
+    flow = Flow(spark, checkpoint=str(folder / "run"), workers=WORKERS, durability="power")
     flow.runtime = alternating_runtime
     flow.source("trades", stream_files(spark, folder / "trades"), time="ts", watermark="5 seconds")
     flow.query("counts", COUNT, key=["symbol"])

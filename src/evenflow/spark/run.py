@@ -98,7 +98,8 @@ class Run(RunView, query_api.QueryMethods):
         """Start Spark's query over the columns that are needed now or by `upcoming` registries."""
         registries = [self._checkpoint.registry(), self._commands.next_registry(), *upcoming]
         self._source_columns = needed_columns(registries, sorted(self._sources))
-        checkpoint_id = CheckpointId(self._checkpoint.store.uri, self._checkpoint.identity)
+        store = self._checkpoint.store
+        checkpoint_id = CheckpointId(store.uri, self._checkpoint.identity, store.power_safe)
         task = WorkerTask(checkpoint_id, self._runtime, self._measure_options)
         frame = report_frame(
             self._spark, self._checkpoint, self._sources, self._source_columns, task

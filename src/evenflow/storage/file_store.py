@@ -29,7 +29,8 @@ class FileStore:
     (b'onetwo', ['b'], [])
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, power_safe: bool = False) -> None:
+        self.power_safe = power_safe  # whether a commit waits for the disk
         self.uri = _normalize_uri(root)
         parts = urlsplit(self.uri)
         self.local_root = Path(unquote(parts.path)) if parts.scheme == "file" else None
@@ -51,8 +52,8 @@ class FileStore:
     ) -> None:
         """Write to a temporary file, then rename it.
 
-        `flush` waits until the bytes are on the disk, `durable` also until the name is; `sync` of
-        the folder does that for many files at once.
+        `durable` waits until bytes and name are on the disk. `flush` waits for the bytes only, if
+        the store is `power_safe`; `sync` of the folder waits for the names of many files.
         """
         # Spark ignores files whose name begins with a dot.
         folder, slash, base = name.rpartition("/")
@@ -66,7 +67,7 @@ class FileStore:
             with path.open("wb") as file:
                 for part in parts:
                     file.write(part)
-                if flush or durable:
+                if durable or (flush and self.power_safe):
                     file.flush()
                     os.fsync(file.fileno())
             path.replace(target)

@@ -58,6 +58,7 @@ def test_a_commit_waits_for_every_file_it_needs(
 
     monkeypatch.setattr(os, "fsync", noting)
     local = hosting_all(tmp_path)
+    local.store.power_safe = True
     opened.append(local)
     rng = np.random.default_rng(3)
     for at, rows in enumerate(cut(rng, trades(rng, 80), 5)):

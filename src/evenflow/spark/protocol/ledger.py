@@ -134,9 +134,10 @@ class Ledger:
         return self.store.read_record(_entry_file(batch), Entry)
 
     def write(self, entry: Entry) -> None:
-        """Write an entry, which commits the batch before it; first the disk has all it needs."""
+        """Write an entry, which commits the batch before it, after all that the entry needs."""
         before = entry.batch - 1
-        self.store.sync([*_NAMED_FOLDERS, *(name.format(before) for name in _SPARK_FILES)])
+        if self.store.power_safe:
+            self.store.sync([*_NAMED_FOLDERS, *(name.format(before) for name in _SPARK_FILES)])
         self.store.write_record(_entry_file(entry.batch), entry)
 
     def plan(self, number: int) -> Plan:

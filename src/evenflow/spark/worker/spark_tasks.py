@@ -32,6 +32,7 @@ class CheckpointId:
 
     uri: str
     identity: str
+    power_safe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def cached_ledger(checkpoint: CheckpointId) -> Ledger:
         for cache in (_ledgers, _processes):
             for replaced in [other for other in cache if other.uri == checkpoint.uri]:
                 del cache[replaced]
-        _ledgers[checkpoint] = Ledger(FileStore(checkpoint.uri))
+        _ledgers[checkpoint] = Ledger(FileStore(checkpoint.uri, power_safe=checkpoint.power_safe))
     return _ledgers[checkpoint]
 
 
