@@ -25,15 +25,15 @@ from evenflow.planning.keys.metrics import max_relative_deviation, moved_state
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """The key column, the loads of the keys, and how many keys STATS lists."""
+    """All keys with their loads; the first `stats_count` are those in STATS."""
 
     names: pa.Array
     loads: KeyLoads
-    listed_count: int
+    stats_count: int
 
 
 def read_key_file(stats: Path, current: Path | None, workers: int) -> KeyFile:
-    """Read STATS and the current routing table; keys that only the table has are idle."""
+    """Read STATS and the current routing table; keys that only the table has get no load."""
     table = read_table(stats, ("key", "cost", "state"))
     names = key_column(table["key"], stats)
     cost, state = (
@@ -42,48 +42,48 @@ def read_key_file(stats: Path, current: Path | None, workers: int) -> KeyFile:
     )
     hashes = hash_keys(names)
     _check_distinct_keys(names, hashes, stats)
-    listed, routes = len(names), RoutingTable()
+    stats_count, routing_table = len(names), RoutingTable()
     if current is not None:
-        entries, entry_hashes, routes = _read_routing_table(current, names.type, workers)
-        idle = ~np.isin(entry_hashes, hashes)
-        names = pa.concat_arrays([names, entries.filter(pa.array(idle))])
-        hashes = np.concatenate((hashes, entry_hashes[idle]))
-    rest = np.zeros(len(names) - listed)
+        routed, routed_hashes, routing_table = _read_routing_table(current, names.type, workers)
+        idle = ~np.isin(routed_hashes, hashes)
+        names = pa.concat_arrays([names, routed.filter(pa.array(idle))])
+        hashes = np.concatenate((hashes, routed_hashes[idle]))
+    no_load = np.zeros(len(names) - stats_count)
     loads = KeyLoads(
-        np.concatenate((cost, rest)),
-        np.concatenate((state, rest)),
+        np.concatenate((cost, no_load)),
+        np.concatenate((state, no_load)),
         RoutingTable().route(hashes, workers),
-        routes.route(hashes, workers),
+        routing_table.route(hashes, workers),
         workers,
         names,
     )
-    return KeyFile(names, loads, listed)
+    return KeyFile(names, loads, stats_count)
 
 
 def _read_routing_table(
     path: Path, key_type: pa.DataType, workers: int
 ) -> tuple[pa.Array, Hashes, RoutingTable]:
-    """Read a routing table, with its keys cast to the type of those in STATS."""
+    """Read a routing table: keys cast to the type of those in STATS, their hashes, the table."""
     table = read_table(path, ("key", "worker"), may_be_empty=True)
-    keys = entries = key_column(table["key"], path)
-    if entries.type != key_type:
+    keys = original = key_column(table["key"], path)
+    if keys.type != key_type:
         with contextlib.suppress(pa.ArrowException):
-            entries = keys.cast(key_type)
-        if entries.type != key_type or not entries.cast(keys.type).equals(keys):  # 007 is not 7
-            raise InputError(
-                f"{path}: keys are {keys.type}, those of STATS {key_type}; use the same type"
-            )
-    hashes = hash_keys(entries)
-    _check_distinct_keys(entries, hashes, path)
-    return entries, hashes, RoutingTable.from_entries(hashes, worker_column(table, path, workers))
+            keys = original.cast(key_type)
+        # A cast must not change keys: 007 is not 7.
+        if keys.type != key_type or not keys.cast(original.type).equals(original):
+            given = original.type
+            raise InputError(f"{path}: keys are {given}, in STATS {key_type}; use the same type")
+    hashes = hash_keys(keys)
+    _check_distinct_keys(keys, hashes, path)
+    return keys, hashes, RoutingTable.from_entries(hashes, worker_column(table, path, workers))
 
 
 def _check_distinct_keys(names: pa.Array, hashes: Hashes, path: Path) -> None:
     order = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-    if not len(same):
+    duplicates = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    if not len(duplicates):
         return
-    first, second = sorted((int(order[same[0]]), int(order[same[0] + 1])))
+    first, second = sorted((int(order[duplicates[0]]), int(order[duplicates[0] + 1])))
     if names[first] == names[second] or not (names[first].is_valid or names[second].is_valid):
         rows = f"rows {first + 1} and {second + 1}"
         raise InputError(f"{path}: key {names[first]} appears in {rows}; keep one row")
@@ -102,7 +102,7 @@ def key_plan_to_json(
     return {
         "algorithm": algorithm,
         "workers": keys.workers,
-        "keys": key_file.listed_count,
+        "keys": key_file.stats_count,
         "feasible": feasible(keys, config, plan),
         "imbalance_before": max_relative_deviation(keys.worker_loads()),
         "imbalance": max_relative_deviation(plan.loads),
@@ -124,9 +124,8 @@ def key_plan_tables(
     keys, owner = key_file.loads, pa.array(plan.owner)
     tables = {}
     if table_out is not None:
-        listed = pa.array(plan.owner != keys.home)
-        entries = {"key": key_file.names, "worker": owner}
-        tables[table_out] = pa.table(entries).filter(listed)
+        away = pa.array(plan.owner != keys.home)  # a routing table lists only these
+        tables[table_out] = pa.table({"key": key_file.names, "worker": owner}).filter(away)
     if assignment_out is not None:
         tables[assignment_out] = pa.table(
             {"key": key_file.names, "before": pa.array(keys.owner), "after": owner}

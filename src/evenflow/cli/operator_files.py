@@ -1,4 +1,4 @@
-"""Files of `evenflow plan operators`: load series and placements."""
+"""Input of `evenflow plan operators`: load series and placements."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.cli.table_files import (
-    NO_WORKER,
     check_distinct,
     check_no_nulls,
     check_not_negative,
@@ -19,6 +18,7 @@ from evenflow.cli.table_files import (
 )
 from evenflow.errors import InputError
 from evenflow.model import LoadSeries
+from evenflow.model.arrays import NOWHERE
 from evenflow.planning.operators.problem import OperatorSnapshot
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -46,7 +46,7 @@ def read_operator_snapshot(
     samples = np.zeros((len(names), len(moments)))
     samples[row_of, moment_of] = values
     movable = np.ones(len(names), dtype=bool)
-    placement = np.full(len(names), NO_WORKER, dtype=np.int32)
+    placement = np.full(len(names), NOWHERE, dtype=np.int32)
     if "movable" in table.column_names:
         flags = _boolean_column(table["movable"], loads)
         movable = _value_per_operator(flags, row_of, names, "movable", loads)
@@ -67,7 +67,7 @@ def _read_placement(path: Path, loads: Path, names: pa.Array, workers: int) -> A
     if rows.null_count == len(rows):
         raise InputError(f"{path}: none of its operators is in {loads}; check the names")
     rows = rows.fill_null(-1).to_numpy()
-    return np.where(rows >= 0, placed[rows], NO_WORKER).astype(np.int32)
+    return np.where(rows >= 0, placed[rows], NOWHERE).astype(np.int32)
 
 
 def _distinct_values(column: pa.ChunkedArray, name: str, path: Path) -> tuple[pa.Array, Any]:

@@ -25,7 +25,7 @@ def plan_keys_command(
     workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Number of workers.")],
     algorithm: Annotated[KeyAlgorithm, typer.Option(help="Planner.")] = KeyAlgorithm.mixed,
     max_imbalance: Annotated[
-        float, typer.Option(help="Load above the mean that a worker may have.")
+        float, typer.Option(help="Fraction by which a worker may exceed the mean load.")
     ] = 0.08,
     max_table: Annotated[int, typer.Option(help="Maximum entries of the routing table.")] = 3000,
     beta: Annotated[float, typer.Option(help="Weight of cost against state.")] = 1.5,

@@ -18,7 +18,7 @@ from evenflow.cli.output import (
 
 
 def plan_operators_command(
-    loads: Annotated[Path, typer.Argument(help="operator,sample,load[,movable,worker]")],
+    loads: Annotated[Path, typer.Argument(help="Loads: operator,sample,load[,movable,worker].")],
     workers: Annotated[int, typer.Option(help="Number of workers.")],
     algorithm: Annotated[
         str,
@@ -30,12 +30,12 @@ def plan_operators_command(
     current: Annotated[
         Path | None, typer.Option(help="Current placement: operator,worker.")
     ] = None,
-    balance: Annotated[float, typer.Option(help="Balance pairs whose loads differ by more.")] = 0.1,
-    exchange: Annotated[float, typer.Option(help="Exchange operators that score more.")] = 0.2,
-    correlation: Annotated[float, typer.Option(help="Improve pairs correlated less.")] = 0.8,
+    balance: Annotated[float, typer.Option(help="Balance pairs that differ more in load.")] = 0.1,
+    exchange: Annotated[float, typer.Option(help="Exchange operators with a higher score.")] = 0.2,
+    correlation: Annotated[float, typer.Option(help="Improve pairs of lower correlation.")] = 0.8,
     capacity: Annotated[float, typer.Option(help="Load that a worker can carry.")] = 1.0,
     placement_out: Annotated[
-        Path | None, typer.Option(help="Write operator,worker here (.csv or .parquet).")
+        Path | None, typer.Option(help="Write the placement: operator,worker (.csv or .parquet).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of randomised planners.")] = 0,
     json: JsonOption = False,

@@ -22,7 +22,7 @@ def plan_queries_command(
     ],
     workers: Annotated[int, typer.Option(help="Number of workers.", metavar="K")],
     sources: Annotated[
-        Path | None, typer.Option(help="source,rate of every source; default: 1.", metavar="RATES")
+        Path | None, typer.Option(help="Rates: source,rate; default: 1 each.", metavar="RATES")
     ] = None,
     algorithm: Annotated[
         str,
@@ -32,10 +32,10 @@ def plan_queries_command(
         ),
     ] = "herd",
     slack: Annotated[
-        float, typer.Option(help="Load above its share that a worker may have.")
+        float, typer.Option(help="Fraction by which a worker may exceed its share.")
     ] = 0.05,
     absolute_slack: Annotated[
-        float, typer.Option(help="The same for arrivals, in queries of mean load.")
+        float, typer.Option(help="Slack for arrivals if larger, in queries of mean load.")
     ] = 10.0,
     current: Annotated[
         Path | None, typer.Option(help="Current placement: query,worker.", metavar="PLACEMENT")
@@ -48,7 +48,7 @@ def plan_queries_command(
         ),
     ] = None,
     placement_out: Annotated[
-        Path | None, typer.Option(help="Write query,worker here.", metavar="FILE")
+        Path | None, typer.Option(help="Write the placement: query,worker.", metavar="FILE")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of randomised planners.")] = 0,
     json: JsonOption = False,
@@ -68,22 +68,21 @@ def plan_queries_command(
 
     check_planner_options(algorithm, ALGORITHMS, workers, seed)
     if max_moves is not None:
-        max_moves = min(max_moves, 2**62)
+        max_moves = min(max_moves, 2**62)  # kernels count in int64
     if algorithm == "repair" and current is None:
         raise InputError("--algorithm repair needs a current placement: add --current PLACEMENT")
     fleet = Fleet.of(workers, slack, absolute_slack)
     check_writable(placement_out, inputs=(file, sources, current))
     query_file = query_files.read_queries(file, sources, workers)
-    placed = query_files.read_placement(current, query_file.names, workers) if current else None
-    problem = PlacementProblem.of(query_file.subscriptions, fleet, query_file.pinned, placed)
+    running = query_files.read_placement(current, query_file.names, workers) if current else None
+    problem = PlacementProblem.of(query_file.subscriptions, fleet, query_file.pinned, running)
     if algorithm not in ONLINE:
         problem.check_pins(problem.capacities())
     if algorithm == "single-source":
         query_files.check_single_source(query_file)
     placement, seconds = query_files.timed_plan(problem, algorithm, seed, max_moves)
-    placement = replace(
-        placement, verdicts=query_files.name_queries(placement.verdicts, query_file.names)
-    )
+    verdicts = query_files.name_queries(placement.verdicts, query_file.names)
+    placement = replace(placement, verdicts=verdicts)
     metrics = measure_placement(problem, placement, online=algorithm in ONLINE)
     if placement_out:
         columns = {"query": query_file.names, "worker": pa.array(placement.workers)}

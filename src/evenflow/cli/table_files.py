@@ -14,11 +14,10 @@ import pyarrow.json
 import pyarrow.parquet
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Workers
+from evenflow.model.arrays import NOWHERE, Workers
 
 READABLE = (".parquet", ".csv", ".jsonl", ".json")
 WRITABLE = (".parquet", ".csv")
-NO_WORKER = -1
 
 
 def read_table(
@@ -147,7 +146,7 @@ def key_column(values: pa.ChunkedArray, path: Path) -> pa.Array:
 def worker_column(
     table: pa.Table, path: Path, workers: int, column: str = "worker", *, optional: bool = False
 ) -> Workers:
-    """Return a column of workers; if `optional`, NO_WORKER where the cell is empty."""
+    """Return a column of workers; if `optional`, NOWHERE where the cell is empty."""
     values = table[column].combine_chunks()
     if pa.types.is_string(values.type):
         values = pc.utf8_trim_whitespace(values)
@@ -163,12 +162,12 @@ def worker_column(
         )
     result: Workers = numbers.cast(pa.int32()).to_numpy(zero_copy_only=False)
     if optional:
-        result = np.where(values.is_null().to_numpy(zero_copy_only=False), NO_WORKER, result)
+        result = np.where(values.is_null().to_numpy(zero_copy_only=False), NOWHERE, result)
     return result.astype(np.int32)
 
 
 def check_writable(*paths: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
-    """Check before the work that outputs can be written and overwrite no input."""
+    """Check before planning that outputs can be written and overwrite no input."""
     taken = {path.resolve() for path in inputs if path is not None}
     for path in filter(None, paths):
         if path.suffix not in WRITABLE:
@@ -194,13 +193,13 @@ def check_csv_keys(values: pa.Array, *paths: Path | None) -> None:
 def write_tables(tables: Mapping[Path, pa.Table]) -> None:
     """Write all files or none: first to temporary files, then rename them."""
     with contextlib.ExitStack() as stack:
-        written = {path: stack.enter_context(_temporary_file(path)) for path in tables}
-        for path, temporary in written.items():
+        temporaries = {path: stack.enter_context(_temporary_file(path)) for path in tables}
+        for path, temporary in temporaries.items():
             if path.suffix == ".parquet":
                 pa.parquet.write_table(tables[path], temporary)
             else:
                 pa.csv.write_csv(tables[path], temporary)
-        for path, temporary in written.items():
+        for path, temporary in temporaries.items():
             temporary.replace(path)
 
 

@@ -1,7 +1,7 @@
-"""Event times of generated data."""
+"""Event times of datasets: microseconds since 1970; generated ones begin at START_US."""
 
 import pyarrow as pa
 
 SECOND_US = 1_000_000
 START_US = 1_767_225_600 * SECOND_US  # 2026-01-01 00:00 UTC
-EVENT_TIME = pa.timestamp("us", "UTC")
+TIMESTAMP = pa.timestamp("us", "UTC")

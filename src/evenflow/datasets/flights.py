@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from evenflow.datasets.event_time import EVENT_TIME
+from evenflow.datasets.event_time import TIMESTAMP
 from evenflow.errors import InputError
 
 _HOUR_US = 3_600_000_000
 _FLIGHTS_SCHEMA = pa.schema(
     [
-        ("left", EVENT_TIME),
+        ("left", TIMESTAMP),
         ("carrier", pa.string()),
         ("flight", pa.int32()),
         ("tail", pa.string()),
@@ -37,7 +37,7 @@ _FLIGHTS_SCHEMA = pa.schema(
 )
 _WEATHER_SCHEMA = pa.schema(
     [
-        ("at", EVENT_TIME),
+        ("at", TIMESTAMP),
         ("origin", pa.string()),
         ("temperature", pa.float64()),
         ("wind", pa.float64()),
@@ -113,8 +113,8 @@ def _read_flights() -> pa.Table:
     table = _read_csv("flights.csv")
     # `time_hour` is the scheduled hour in UTC, `minute` the minute in it, delays are in minutes.
     minutes = pc.add(table["minute"].cast(pa.int64()), table["dep_delay"].cast(pa.int64()))
-    hour = table["time_hour"].cast(EVENT_TIME).cast(pa.int64())
-    left = pc.add(hour, pc.multiply(minutes, 60_000_000)).cast(EVENT_TIME)
+    hour = table["time_hour"].cast(TIMESTAMP).cast(pa.int64())
+    left = pc.add(hour, pc.multiply(minutes, 60_000_000)).cast(TIMESTAMP)
     flights = pa.table(
         [
             left,
@@ -138,7 +138,7 @@ def _read_weather() -> pa.Table:
     table = _read_csv("weather.csv")
     numbers = (table[name].cast(pa.float64()) for name in ("temp", "wind_speed", "precip", "visib"))
     weather = pa.table(
-        [table["time_hour"].cast(EVENT_TIME), table["origin"], *numbers], schema=_WEATHER_SCHEMA
+        [table["time_hour"].cast(TIMESTAMP), table["origin"], *numbers], schema=_WEATHER_SCHEMA
     )
     return weather.sort_by([("at", "ascending"), ("origin", "ascending")])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.event_time import SECOND_US, START_US, TIMESTAMP
 from evenflow.datasets.zipf import draw_zipf
 from evenflow.errors import InputError
 from evenflow.model.arrays import Indices
@@ -19,13 +19,13 @@ from evenflow.model.arrays import Indices
 SECTORS = ("banks", "chips", "energy", "food", "health", "media", "metals", "travel")
 
 _TRADES_SCHEMA = pa.schema(
-    [("ts", EVENT_TIME), ("symbol", pa.string()), ("price", pa.float64()), ("qty", pa.int64())]
+    [("ts", TIMESTAMP), ("symbol", pa.string()), ("price", pa.float64()), ("qty", pa.int64())]
 )
 _QUOTES_SCHEMA = pa.schema(
-    [("ts", EVENT_TIME), ("symbol", pa.string()), ("bid", pa.float64()), ("ask", pa.float64())]
+    [("ts", TIMESTAMP), ("symbol", pa.string()), ("bid", pa.float64()), ("ask", pa.float64())]
 )
 _NEWS_SCHEMA = pa.schema(
-    [("ts", EVENT_TIME), ("symbol", pa.string()), ("sector", pa.string()), ("mood", pa.float64())]
+    [("ts", TIMESTAMP), ("symbol", pa.string()), ("sector", pa.string()), ("mood", pa.float64())]
 )
 _SECTORS_SCHEMA = pa.schema([("symbol", pa.string()), ("sector", pa.string())])
 _LIMITS_SCHEMA = pa.schema(
@@ -99,7 +99,7 @@ class Market:
         times = START_US + batch * span + np.sort(rng.integers(0, span, count))
         symbols = self._draw_symbols(rng, count, batch)
         price = (self._base_prices(symbols) * rng.normal(1.0, 0.02, count)).round(2)
-        ts, names = pa.array(times).cast(EVENT_TIME), _symbol_names(symbols)
+        ts, names = pa.array(times).cast(TIMESTAMP), _symbol_names(symbols)
         if stream == "trades":
             qty = pa.array(rng.integers(1, 500, count))
             return pa.table([ts, names, pa.array(price), qty], schema=_TRADES_SCHEMA)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.event_time import SECOND_US, START_US, TIMESTAMP
 from evenflow.errors import InputError
 
 EVENT_SHARES = (1, 3, 46)  # persons, auctions, bids of 50 events
@@ -27,7 +27,7 @@ CITIES = ("Phoenix", "Los Angeles", "Boise", "Portland", "Seattle", "Cheyenne")
 SCHEMAS: Mapping[str, pa.Schema] = {
     "person": pa.schema(
         [
-            ("ts", EVENT_TIME),
+            ("ts", TIMESTAMP),
             ("id", pa.int64()),
             ("name", pa.string()),
             ("city", pa.string()),
@@ -36,17 +36,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     "auction": pa.schema(
         [
-            ("ts", EVENT_TIME),
+            ("ts", TIMESTAMP),
             ("id", pa.int64()),
             ("seller", pa.int64()),
             ("category", pa.int32()),
             ("initial_bid", pa.int64()),
-            ("expires", EVENT_TIME),
+            ("expires", TIMESTAMP),
         ]
     ),
     "bid": pa.schema(
         [
-            ("ts", EVENT_TIME),
+            ("ts", TIMESTAMP),
             ("auction", pa.int64()),
             ("bidder", pa.int64()),
             ("price", pa.int64()),
@@ -162,4 +162,4 @@ def _draw_recent(
 
 
 def _to_timestamps(times: NDArray[np.int64]) -> pa.Array:
-    return pa.array(times).cast(EVENT_TIME)
+    return pa.array(times).cast(TIMESTAMP)

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.datasets import tpch_q5
-from evenflow.datasets.event_time import EVENT_TIME
+from evenflow.datasets.event_time import TIMESTAMP
 from evenflow.errors import InputError
 
 _MONEY_TYPE = pa.decimal128(15, 2)
 _ORDERS_SCHEMA = pa.schema(
-    [("ts", EVENT_TIME), (tpch_q5.ORDER_KEY, pa.int64()), ("o_custkey", pa.int64())]
+    [("ts", TIMESTAMP), (tpch_q5.ORDER_KEY, pa.int64()), ("o_custkey", pa.int64())]
 )
 _LINEITEM_SCHEMA = pa.schema(
     [
-        ("ts", EVENT_TIME),
+        ("ts", TIMESTAMP),
         (tpch_q5.ORDER_KEY, pa.int64()),
         ("l_suppkey", pa.int64()),
         ("l_extendedprice", _MONEY_TYPE),

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.event_time import SECOND_US, START_US, TIMESTAMP
 from evenflow.datasets.zipf import draw_zipf
 from evenflow.errors import InputError
 
@@ -149,7 +149,7 @@ def _draw_keys(
 
 
 def _with_times(rows: pa.Table, times_us: NDArray[np.int64]) -> pa.Table:
-    times = pa.array(START_US + times_us).cast(EVENT_TIME)
+    times = pa.array(START_US + times_us).cast(TIMESTAMP)
     return rows.add_column(0, "ts", times).combine_chunks()
 
 

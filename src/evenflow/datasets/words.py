@@ -8,10 +8,10 @@ from importlib import import_module
 import numpy as np
 import pyarrow as pa
 
-from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.event_time import SECOND_US, START_US, TIMESTAMP
 from evenflow.errors import InputError
 
-_WORDS_SCHEMA = pa.schema([("ts", EVENT_TIME), ("topic", pa.string()), ("word", pa.string())])
+_WORDS_SCHEMA = pa.schema([("ts", TIMESTAMP), ("topic", pa.string()), ("word", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Words:
         topics, words = _read_text()
         for batch in range(self.batches):
             numbers = np.arange(batch * self.rows, (batch + 1) * self.rows)
-            times = pa.array(START_US + numbers * SECOND_US // self.rate).cast(EVENT_TIME)
+            times = pa.array(START_US + numbers * SECOND_US // self.rate).cast(TIMESTAMP)
             index = pa.array(numbers % len(words))
             yield pa.table([times, topics.take(index), words.take(index)], schema=_WORDS_SCHEMA)
 

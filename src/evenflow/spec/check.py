@@ -49,9 +49,9 @@ class CheckedSpec:
     subscriptions: Mapping[str, pa.Table]
     balancing: Balancing | None
 
-    def resolve(self, written: str) -> str:
-        """Return a path for Spark: relative paths start at the folder of the file."""
-        return files.resolve_path(written, self.folder)
+    def resolve(self, path_or_uri: str) -> str:
+        """Return a path for Spark: relative paths start at the folder of the specification."""
+        return files.resolve_path(path_or_uri, self.folder)
 
 
 @dataclass

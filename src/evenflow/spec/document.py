@@ -92,13 +92,13 @@ class Document:
 
     def override(self, assignment: str) -> None:
         """Set a field by its dotted path: `--set workers=2`, the value in YAML."""
-        path, equals, written = assignment.partition("=")
+        path, equals, value_text = assignment.partition("=")
         origin = f"--set {assignment}"
         where = tuple(int(p) if p.isdigit() else p for p in path.strip().split("."))
         if not equals or not all(str(part) for part in where):
             raise InputError(f"--set needs FIELD=VALUE, such as workers=4, got {assignment!r}")
         try:
-            value = yaml.safe_load(written)
+            value = yaml.safe_load(value_text)
         except yaml.YAMLError:
             raise InputError(f"{origin}: the value is not valid YAML; quote it") from None
         _set_value(self.value, where, value, origin)

@@ -1,4 +1,4 @@
-"""Files of a specification: their paths, and small tables read without Spark."""
+"""Files named in a specification: path resolution, and small tables read by Arrow, not Spark."""
 
 import glob
 import re
@@ -17,25 +17,22 @@ FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
 _TABLE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
 
 
-def resolve_path(written: str, folder: Path) -> str:
-    """Return an absolute path; a URI is returned unchanged.
+def resolve_path(path_or_uri: str, folder: Path) -> str:
+    """Return a path relative to `folder` as an absolute one; URIs stay unchanged.
 
     >>> resolve_path("in/trades", Path("/data")), resolve_path("s3a://b/c", Path("/data"))
     ('/data/in/trades', 's3a://b/c')
     """
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", written):
-        return written
-    return str(folder / Path(written).expanduser())
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path_or_uri):
+        return path_or_uri
+    return str(folder / Path(path_or_uri).expanduser())
 
 
-def check_exists(written: str, folder: Path) -> None:
-    """Raise an InputError if no local file matches a path."""
-    path = resolve_path(written, folder)
-    if not path.startswith("/"):
-        return
-    # Spark accepts glob patterns.
-    if not glob.glob(path):  # noqa: PTH207
-        raise InputError(f"got {written!r}; no file matches {path}")
+def check_exists(path_or_uri: str, folder: Path) -> None:
+    """Raise an InputError if no local file matches; URIs are not checked."""
+    path = resolve_path(path_or_uri, folder)
+    if path.startswith("/") and not glob.glob(path):  # noqa: PTH207 - may be a glob pattern
+        raise InputError(f"got {path_or_uri!r}; no file matches {path}")
 
 
 def table_from_rows(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
@@ -43,26 +40,27 @@ def table_from_rows(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
     for index, row in enumerate(rows):
         unknown, missing = row.keys() - set(schema.names), set(schema.names) - row.keys()
         if unknown or missing:
-            wrong = f"has unknown {min(unknown)!r}" if unknown else f"lacks {min(missing)!r}"
-            raise InputError(f"row {index + 1} {wrong}; columns: {', '.join(schema.names)}")
+            problem = f"has unknown {min(unknown)!r}" if unknown else f"lacks {min(missing)!r}"
+            raise InputError(f"row {index + 1} {problem}; columns: {', '.join(schema.names)}")
     try:
         return pa.Table.from_pylist(list(rows), schema=schema)
     except (pa.ArrowException, TypeError) as error:
         raise InputError(f"the rows do not match the schema: {error}") from None
 
 
-def read_table_file(written: str, folder: Path, schema: pa.Schema) -> pa.Table:
+def read_table_file(path_or_uri: str, folder: Path, schema: pa.Schema) -> pa.Table:
     """Read a CSV, JSON lines or Parquet file with the columns of a schema."""
-    path = Path(resolve_path(written, folder))
+    path = Path(resolve_path(path_or_uri, folder))
     if path.suffix not in _TABLE_SUFFIXES:
-        raise InputError(f"got {written!r}; expected a file ending in {', '.join(_TABLE_SUFFIXES)}")
+        endings = ", ".join(_TABLE_SUFFIXES)
+        raise InputError(f"got {path_or_uri!r}; expected a file ending in {endings}")
     if not path.is_file():
-        raise InputError(f"got {written!r}; no such file {path}")
+        raise InputError(f"got {path_or_uri!r}; no such file {path}")
     try:
         table = _read_file(path, schema)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{written} cannot be read as {path.suffix[1:]}: {error}") from None
-    return select_columns(table, schema, written)
+        raise InputError(f"{path_or_uri} cannot be read as {path.suffix[1:]}: {error}") from None
+    return select_columns(table, schema, path_or_uri)
 
 
 def select_columns(table: pa.Table, schema: pa.Schema, origin: str) -> pa.Table:
@@ -87,7 +85,7 @@ def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def spark_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Write options as Spark reads them.
+    """Return options as the strings that Spark expects.
 
     >>> spark_options({"header": True, "maxFilesPerTrigger": 1})
     {'header': 'true', 'maxFilesPerTrigger': '1'}

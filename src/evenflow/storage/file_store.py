@@ -139,7 +139,7 @@ class FileStore:
         return sorted(name for name in names if not name.startswith("."))
 
     def exists(self, name: str) -> bool:
-        """Tell whether a file exists."""
+        """Return whether a file exists."""
         if self.local_root is not None:
             return (self.local_root / name).exists()
         return bool(

@@ -283,5 +283,5 @@ def test_an_immovable_operator_needs_a_worker() -> None:
 
 
 def test_unknown_algorithms_are_named_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match="unknown algorithm best; known are cor-bal"):
+    with pytest.raises(InputError, match="unknown algorithm best; choose one of cor-bal"):
         planned("best", snapshot(bursts(3, 4, 0), 2))

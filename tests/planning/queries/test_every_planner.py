@@ -101,7 +101,7 @@ def test_our_own_beat_the_paper_on_its_workload() -> None:
 def test_what_an_algorithm_cannot_be_asked() -> None:
     problem = PlacementProblem.of(Subscriptions.from_source_sets([[0, 1]]), 2)
     rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="no algorithm best"):
+    with pytest.raises(InputError, match="unknown algorithm best"):
         plan_queries(problem, "best", rng)
     with pytest.raises(InputError, match="one source each, query 0 has 2"):
         plan_queries(problem, "single-source", rng)

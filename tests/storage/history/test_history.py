@@ -93,7 +93,7 @@ def files(folder: Path, kind: str) -> list[str]:
 
 def test_blocks_are_merged_and_old_ones_go(tmp_path: Path) -> None:
     store = FileStore(str(tmp_path))
-    history = HistoryWriter(store, kept=2 * BLOCK, block=BLOCK, group=GROUP)
+    history = HistoryWriter(store, retained=2 * BLOCK, block=BLOCK, group=GROUP)
     even = BalanceMetrics(1.0, 1.0, 1.0)
     for batch in range(4 * BLOCK + 3):
         decision = Decision(

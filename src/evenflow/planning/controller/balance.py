@@ -82,7 +82,7 @@ def measure_outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcom
 
 
 def _moves_in_effect(plan: Plan, decision: Decision) -> bool:
-    """Tell whether everything that a decision moved is at its new worker, or has left."""
+    """Return whether everything that a decision moved is at its new worker, or has left."""
     if decision.plan is None or plan.drained != decision.plan.drained:
         return False
     keys: dict[str, list[Move]] = {}

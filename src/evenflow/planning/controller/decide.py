@@ -168,7 +168,7 @@ def _fix_imbalance(draft: PlanDraft) -> None:
 
 
 def _keys_cause_imbalance(loads: WorkerLoads) -> bool:
-    """Tell whether the busiest worker exceeds the mean more by keys than by whole queries."""
+    """Return whether the busiest worker exceeds the mean more by keys than by whole queries."""
     busiest = int(loads.mean_loads.argmax())
     keyed = loads.keyed_series[:, loads.active_workers].mean(axis=0)
     whole = loads.whole_series[:, loads.active_workers].mean(axis=0)
@@ -200,7 +200,7 @@ def _rebalance_queries(draft: PlanDraft, forced: bool) -> None:
 
 
 def _tried_bursts_recently(context: DecisionContext, decisions: Sequence[Decision]) -> bool:
-    """Tell whether bursts were separated, or tried to be, within the cooldown."""
+    """Return whether bursts were separated, or tried to be, within the cooldown."""
     cooldown = context.config.cooldown
     return any(
         decision.trigger == Trigger.BURSTS

@@ -15,14 +15,14 @@ from evenflow.model.arrays import Floats, Workers
 
 
 def same_table(first: RoutingTable, second: RoutingTable) -> bool:
-    """Tell whether two tables have the same entries."""
+    """Return whether two tables have the same entries."""
     return first is second or (
         np.array_equal(first.hashes, second.hashes) and np.array_equal(first.owners, second.owners)
     )
 
 
 def same_plan(first: Plan, second: Plan) -> bool:
-    """Tell whether two plans place everything alike."""
+    """Return whether two plans place everything alike."""
     return first is second or (
         (first.workers, first.drained) == (second.workers, second.drained)
         and first.placement == second.placement
@@ -32,7 +32,7 @@ def same_plan(first: Plan, second: Plan) -> bool:
 
 
 def _same_routes(query: str, before: Plan, after: Plan) -> bool:
-    """Tell whether two plans route every key of a keyed query alike."""
+    """Return whether two plans route every key of a keyed query alike."""
     return (
         query in before.tables
         and before.drained == after.drained

@@ -1,4 +1,4 @@
-"""One proposal per batch boundary: the planners' plan, else that of traffic repair."""
+"""The decision at a batch boundary: if the planners change nothing, traffic repair may."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,15 +15,15 @@ def propose(
     config: Balancing,
     repair: Plan | BaseException | None = None,
 ) -> Decision:
-    """Return the decision at the boundary after the last snapshot; without a plan, it says why.
+    """Return the decision after the last snapshot: a plan, or the reason why there is none.
 
-    `repair` is the result of a finished `plan_traffic_repair`, or its exception. It is considered
-    only if the planners change nothing, see `used_repair`.
+    `repair` is what a finished `plan_traffic_repair` returned or raised. It is considered only if
+    the planners change nothing, see `used_repair`.
     """
     decision = decide(snapshots, decisions, config)
     if decision.plan is not None or repair is None:
         return decision
-    if isinstance(repair, BaseException):  # traffic stays as it is; the stream goes on
+    if isinstance(repair, BaseException):  # keep the current plan; the stream goes on
         cause = f"{type(repair).__name__}: {repair}"
         failed = Verdict(VerdictCode.PLANNER_FAILED, config.repair, cause)
         return replace(decision, verdicts=(*decision.verdicts, failed))
@@ -31,7 +31,7 @@ def propose(
 
 
 def used_repair(proposal: Decision) -> bool:
-    """Tell whether `propose` considered its `repair`; if not, pass it again at the next boundary.
+    """Return whether `propose` considered `repair`; if not, pass it again at the next boundary.
 
     >>> from evenflow.model import BalanceMetrics, Reason
     >>> even = BalanceMetrics(1.0, 1.0, 1.0)

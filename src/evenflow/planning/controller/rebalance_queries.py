@@ -166,7 +166,7 @@ def _query_rebalance(
 def _is_worthwhile(
     whole: WholeQueryLoads, placement: Workers, gain: float, config: Balancing
 ) -> bool:
-    """Tell whether a placement gains enough for the state it moves and the streams it ships."""
+    """Return whether a placement gains enough for the state it moves and the streams it ships."""
     before = whole.worker_loads(whole.placement)
     mean, state = float(before.mean()), whole.state_bytes[placement != whole.placement].sum()
     pays = gain * config.payback >= config.move_seconds_per_mb * float(state) / 1e6

@@ -59,7 +59,7 @@ def replay_history(
     window: list[Snapshot] = []
     decisions: list[Decision] = []
     replayed: list[BalanceMetrics] = []
-    planned: Snapshot | None = None  # the last batch that traffic repair was planned from
+    basis: Snapshot | None = None  # last snapshot that `repair` was planned from
     repair: Plan | None = None
     for recorded in snapshots:
         next_plan = _host_recorded_queries(next_plan, recorded, window, config)
@@ -71,8 +71,8 @@ def replay_history(
         decision = propose(window, decisions, config, repair)
         if used_repair(decision):
             repair = None
-        if repair is None and decision.plan is None and is_repair_due(planned, snapshot, config):
-            planned, repair = snapshot, plan_traffic_repair(window, config)
+        if repair is None and decision.plan is None and is_repair_due(basis, snapshot, config):
+            basis, repair = snapshot, plan_traffic_repair(window, config)
         decisions.append(decision)
         plan, next_plan = next_plan, decision.plan or next_plan
     original = tuple(measured_balance([recorded]) for recorded in snapshots)

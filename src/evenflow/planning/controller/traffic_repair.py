@@ -1,8 +1,8 @@
-"""Traffic repair: slow planning of source traffic in the background of the batches.
+"""Traffic repair: plans whole queries for less traffic, on a thread while batches run.
 
-Measured loads differ a little between queries, and a search that moves them one by one gets stuck.
-So queries that read the same streams at about the same cost count as equal and can move as one
-type. The best of several tries is taken, with workers renumbered so that the least load moves.
+The search moves groups of equal queries; moving single queries gets stuck. Measured loads are never
+equal, so queries of the same streams and similar load get their mean load first. The best of
+several tries is taken, with workers renumbered so that the least load moves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ from evenflow.planning.queries.metrics import total_traffic
 
 REPAIR_TRIES = 8
 SIMILAR_LOAD_FACTOR = 2.0
-# Reasons for no change that give way to the reason why traffic stays as it is.
+# The reason why a repair was rejected replaces these reasons for no plan.
 REPLACEABLE_REASONS = (Reason.BALANCED, Reason.NO_LOAD, Reason.OFF)
 
 
 def plan_traffic_repair(snapshots: Sequence[Snapshot], config: Balancing) -> Plan:
-    """Place all whole queries for the least traffic within the balance bound; may take long."""
+    """Place all whole queries for the least traffic within the balance bound; slow."""
     window = select_window(snapshots, config.window)
     last, plan = window[-1], window[-1].next_plan
     streams = {name: last.queries[name].streams for name in plan.placement if name in last.queries}
@@ -47,12 +47,12 @@ def plan_traffic_repair(snapshots: Sequence[Snapshot], config: Balancing) -> Pla
     current = np.array([plan.placement[name] for name in streams], dtype=np.int32)
     pinned = np.array([last.queries[name].pinned for name in streams], dtype=np.bool_)
     query_loads = subscriptions.loads
-    held = np.bincount(current[pinned], weights=query_loads[pinned], minlength=plan.workers)
-    # Where pinned queries alone exceed the bound, the bound makes room for them.
-    slack = max(config.slack, float(held.max() * len(plan.active) / query_loads.sum()) - 1 + 1e-6)
+    pinned_load = np.bincount(current[pinned], weights=query_loads[pinned], minlength=plan.workers)
+    # Pinned queries alone may exceed the bound; then raise it to what they need.
+    needed = float(pinned_load.max() * len(plan.active) / query_loads.sum()) - 1 + 1e-6
     problem = PlacementProblem.of(
         subscriptions,
-        Fleet(active_capacities(plan), slack, config.absolute_slack),
+        Fleet(active_capacities(plan), max(config.slack, needed), config.absolute_slack),
         np.where(pinned, current, NOWHERE).astype(np.int32),
         current,
     )
@@ -66,7 +66,7 @@ def plan_traffic_repair(snapshots: Sequence[Snapshot], config: Balancing) -> Pla
 
 
 def average_similar_loads(streams: StreamsByQuery, loads: Mapping[str, float]) -> dict[str, float]:
-    """Return loads with one value for queries of the same streams within a factor of two.
+    """Return loads; queries of the same streams with loads within a factor of two get their mean.
 
     >>> reads = {"a": ("s",), "b": ("s",), "c": ("s",), "d": ("t",)}
     >>> average_similar_loads(reads, {"a": 1.0, "b": 1.5, "c": 8.0, "d": 1.0})
@@ -75,9 +75,9 @@ def average_similar_loads(streams: StreamsByQuery, loads: Mapping[str, float]) -
     known = [name for name in streams if loads.get(name, 0.0) > 0]
     groups: list[list[str]] = []
     for name in sorted(known, key=lambda name: (streams[name], loads[name])):
-        first = groups[-1][0] if groups else name
-        similar = loads[name] <= SIMILAR_LOAD_FACTOR * loads[first]
-        if not groups or streams[first] != streams[name] or not similar:
+        lightest = groups[-1][0] if groups else name
+        similar = loads[name] <= SIMILAR_LOAD_FACTOR * loads[lightest]
+        if not groups or streams[lightest] != streams[name] or not similar:
             groups.append([])
         groups[-1].append(name)
     means: dict[str, float] = {}
@@ -87,23 +87,21 @@ def average_similar_loads(streams: StreamsByQuery, loads: Mapping[str, float]) -
 
 
 def _relabel_workers(workers: Workers, problem: PlacementProblem, plan: Plan) -> Workers:
-    """Return the placement with active workers renumbered so that the least load moves."""
-    position = np.full(plan.workers, NOWHERE, dtype=np.int32)
-    position[list(plan.active)] = np.arange(len(plan.active))
+    """Renumber the active workers of a placement so that the least load moves."""
+    active = np.array(plan.active, dtype=np.int32)
+    position = np.full(plan.workers, NOWHERE, dtype=np.int32)  # of each worker in `active`
+    position[active] = np.arange(len(active))
     series = LoadSeries(
         tuple(map(str, range(len(workers)))),
         problem.subscriptions.loads[:, None],
         problem.pinned == NOWHERE,
     )
-    running = OperatorSnapshot(series, len(plan.active), position[problem.current])
-    renamed: Workers = np.array(plan.active, dtype=np.int32)[
-        relabel_workers(running, position[workers])
-    ]
-    return renamed
+    running = OperatorSnapshot(series, len(active), position[problem.current])
+    return active[relabel_workers(running, position[workers])]
 
 
 def is_still_valid(plan: Plan, snapshot: Snapshot) -> bool:
-    """Tell whether a plan made earlier fits the current workers and pins."""
+    """Return whether a plan made earlier fits the current workers and pins."""
     current = snapshot.next_plan
     return (
         (plan.workers, plan.drained) == (current.workers, current.drained)
@@ -116,20 +114,20 @@ def is_still_valid(plan: Plan, snapshot: Snapshot) -> bool:
     )
 
 
-def is_repair_due(planned: Snapshot | None, last: Snapshot, config: Balancing) -> bool:
-    """Tell whether to plan again: queries came, left or moved, or the cooldown has passed.
+def is_repair_due(basis: Snapshot | None, last: Snapshot, config: Balancing) -> bool:
+    """Return whether to plan again: queries came, left or moved, or the cooldown has passed.
 
-    `planned` is the last batch of the previous planning.
+    `basis` is the last snapshot that the previous repair was planned from.
     """
     return config.repair != OFF and (
-        planned is None
-        or last.batch >= planned.batch + config.cooldown
-        or not same_plan(planned.next_plan, last.next_plan)
+        basis is None
+        or last.batch >= basis.batch + config.cooldown
+        or not same_plan(basis.next_plan, last.next_plan)
     )
 
 
 def with_repair_result(unchanged: Decision, repair: Decision) -> Decision:
-    """Return the repair if it has a plan; else `unchanged`, with the reason against the repair."""
+    """Return `repair` if it has a plan; else `unchanged`, with the reason for no repair."""
     if repair.plan is not None:
         return repair
     combined = replace(unchanged, message=f"{unchanged.message}; {repair.message}")
@@ -143,14 +141,14 @@ def decide_traffic_repair(
 ) -> Decision:
     """Decide whether to follow a result of `plan_traffic_repair`.
 
-    It must fit what is hosted, pay for its moves and keep the load even. Queries that arrived since
-    then stay where they are, as do queries that would return to a worker they left recently.
+    It must fit the current workers and pins, pay for its moves and keep the load even. Queries that
+    arrived after it was planned or would return to a worker they left recently stay where they are.
     """
     context = DecisionContext.build(snapshots, decisions, config)
     current, before, last = context.next_plan, context.before, context.last_snapshot
 
     def rejected(reason: Reason) -> Decision:
-        message = f"a plan for source traffic is not followed: {reason}"
+        message = f"traffic repair rejected: {reason}"
         return build_decision(context, Trigger.TRAFFIC, reason, message)
 
     if not is_still_valid(plan, last):
@@ -164,8 +162,8 @@ def decide_traffic_repair(
     loads = context.loads_under(target)
     after = context.predict_balance(loads)
     saved, moved = before.shipped_bytes - after.shipped_bytes, moved_bytes(current, target, last)
-    worth = saved >= config.min_gain * before.shipped_bytes and saved * config.payback >= moved
-    if saved <= 0 or not worth:
+    gains_enough = saved > 0 and saved >= config.min_gain * before.shipped_bytes
+    if not gains_enough or saved * config.payback < moved:
         return rejected(Reason.GAIN_TOO_SMALL)
     if after.imbalance > max(1 + config.max_imbalance, before.imbalance):
         return rejected(Reason.INFEASIBLE)

@@ -1,8 +1,8 @@
 """The operator planners by name, and the one function that calls them.
 
-Pairwise planners improve on a running plan. Operators that run nowhere yet are first placed by
-the planner's global companion (cor-* by COR-GLB, llf-bal by LLF-GLB, rand-bal by RAND-GLB), the
-others counting as load, as the paper combines them in section 5.2.4.
+Global planners place all operators from scratch; pairwise planners improve a running placement.
+New operators are first placed by the global companion of the pairwise planner (section 5.2.4 of the
+paper): COR-GLB for cor-*, LLF-GLB for llf-bal, RAND-GLB for rand-bal.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ from evenflow.planning.operators.worker_lists import OperatorRows
 def plan_operators(
     algorithm: str, snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng
 ) -> OperatorPlan:
-    """Plan by name.
+    """Plan with the named algorithm.
 
     >>> series = LoadSeries(("a", "b"), [[0.2, 0.4], [0.4, 0.2]], [True, True])
     >>> snapshot, rng = OperatorSnapshot(series, workers=2), np.random.default_rng(0)
@@ -50,18 +50,18 @@ def plan_operators(
     """
     _check_inputs(snapshot, config)
     if algorithm not in ALGORITHMS:
-        raise InputError(f"unknown algorithm {algorithm}; known are {', '.join(ALGORITHMS)}")
+        raise InputError(f"unknown algorithm {algorithm}; choose one of {', '.join(ALGORITHMS)}")
     plan = ALGORITHMS[algorithm](snapshot, config, rng)
-    limits = capacity_verdicts(snapshot, plan.placement, config)
-    return replace(plan, verdicts=(*limits, *plan.verdicts))
+    overloads = capacity_verdicts(snapshot, plan.placement, config)
+    return replace(plan, verdicts=(*overloads, *plan.verdicts))
 
 
 def _check_inputs(snapshot: OperatorSnapshot, config: OperatorConfig) -> None:
-    """Refuse loads whose squares leave the range of doubles, and traffic of other operators."""
-    top = float(snapshot.samples.sum(axis=0).max(initial=0.0))
-    if top > 0 and not (1e-100 < top < 1e100 and 1e-100 < top / config.capacity < 1e100):
+    """Refuse loads whose squares overflow or underflow, and traffic of other operators."""
+    peak = float(snapshot.samples.sum(axis=0).max(initial=0.0))
+    if peak > 0 and not (1e-100 < peak < 1e100 and 1e-100 < peak / config.capacity < 1e100):
         raise InputError(
-            f"loads of {top:g} in all at a capacity of {config.capacity:g} are out of range; "
+            f"a total load of {peak:g} at a capacity of {config.capacity:g} is out of range; "
             "use other units"
         )
     count = len(snapshot.series.operators)
@@ -76,7 +76,7 @@ def _plan_exact(snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng) ->
         VerdictCode.OPTIMUM_NOT_PROVED,
         "plan",
         f"{int(snapshot.series.movable.sum())} operators on {snapshot.workers} workers are too "
-        "many to prove the optimum; this is the best plan found, use variance at this size",
+        "many to prove the optimum; this is the best plan found; use `variance` at this size",
     )
     return OperatorPlan(relabel_workers(snapshot, placement), () if proved else (not_proved,))
 
@@ -84,7 +84,7 @@ def _plan_exact(snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng) ->
 def _scaled_rows(
     snapshot: OperatorSnapshot, config: OperatorConfig, rng: Rng | None = None
 ) -> OperatorRows:
-    """Return loads in units of a worker's capacity; the preference is random with `rng`."""
+    """Scale loads to a worker's capacity; heavy ones are preferred, with `rng` random ones."""
     samples = snapshot.samples / config.capacity
     load = samples.mean(axis=1)
     preference = load if rng is None else rng.permutation(len(load)).astype(np.float64)
@@ -118,18 +118,18 @@ def _plan_pairwise(
     config: OperatorConfig,
     rng: Rng,
     *,
-    improved: bool = False,
+    improve_correlation: bool = False,
 ) -> OperatorPlan:
     new, workers, delta = snapshot.is_new, snapshot.workers, config.exchange
-    if new.any():  # place them by the companion, the others as they are
+    if new.any():  # place only these; running operators are immovable load
         series = LoadSeries(snapshot.series.operators, snapshot.samples, new)
-        arriving = OperatorSnapshot(series, workers, snapshot.placement)
-        placement = _place_globally(companion, arriving, config, rng)
+        only_new = OperatorSnapshot(series, workers, snapshot.placement)
+        placement = _place_globally(companion, only_new, config, rng)
     else:
         placement = snapshot.placement.copy()
     rows = _scaled_rows(snapshot, config, rng if companion == "rand-glb" else None)
     balance_round(step, config.balance, delta, rows, placement, workers)
-    if improved:
+    if improve_correlation:
         correlation_round(step, config.correlation, 1.0, delta, rows, placement, workers)
     return OperatorPlan(placement)
 
@@ -138,8 +138,8 @@ ALGORITHMS: Mapping[str, OperatorPlanner] = {
     "cor-bal": partial(_plan_pairwise, ONE_WAY, "cor-glb"),
     "cor-re": partial(_plan_pairwise, REDISTRIBUTE, "cor-glb"),
     "cor-se": partial(_plan_pairwise, EXCHANGE, "cor-glb"),
-    "cor-re-imp": partial(_plan_pairwise, REDISTRIBUTE, "cor-glb", improved=True),
-    "cor-se-imp": partial(_plan_pairwise, EXCHANGE, "cor-glb", improved=True),
+    "cor-re-imp": partial(_plan_pairwise, REDISTRIBUTE, "cor-glb", improve_correlation=True),
+    "cor-se-imp": partial(_plan_pairwise, EXCHANGE, "cor-glb", improve_correlation=True),
     "cor-glb": partial(_plan_globally, "cor-glb"),
     "llf-glb": partial(_plan_globally, "llf-glb"),
     "rand-glb": partial(_plan_globally, "rand-glb"),

@@ -1,9 +1,9 @@
 """Renumber the workers of a global plan so that the least load moves.
 
-A global plan does not care which worker is which. Choosing the names is an assignment problem:
-the load that plan's worker i shares with running worker j, to be kept in place, is maximised.
-Workers with immovable operators keep their names. Solved exactly by shortest augmenting paths
-(Jonker and Volgenant 1987), O(n^3).
+To a global plan all workers are alike, so any numbering is as good. This one maximises the load
+that stays where it runs: an assignment problem between workers of the plan and running workers,
+solved exactly by shortest augmenting paths (Jonker and Volgenant 1987), O(n^3). Workers with
+immovable operators keep their number.
 """
 
 import numpy as np
@@ -18,20 +18,20 @@ def relabel_workers(snapshot: OperatorSnapshot, placement: Workers) -> Workers:
 
     >>> from evenflow.model import LoadSeries
     >>> series = LoadSeries(("a", "b"), [[1.0], [2.0]], [True, True])
-    >>> running = OperatorSnapshot(series, 2, np.array([1, 0], dtype=np.int32))
-    >>> relabel_workers(running, np.array([0, 1], dtype=np.int32)).tolist()
+    >>> snapshot = OperatorSnapshot(series, 2, np.array([1, 0], dtype=np.int32))
+    >>> relabel_workers(snapshot, np.array([0, 1], dtype=np.int32)).tolist()
     [1, 0]
     """
-    runs = np.flatnonzero(~snapshot.is_new)
-    kept = np.zeros((snapshot.workers, snapshot.workers))
-    np.add.at(kept, (placement[runs], snapshot.placement[runs]), snapshot.load[runs])
-    bound = np.zeros(snapshot.workers, dtype=bool)
-    bound[snapshot.placement[~snapshot.series.movable]] = True
-    free = np.flatnonzero(~bound)
-    names = np.arange(snapshot.workers, dtype=np.int32)
-    if len(free) and kept.any():
-        names[free] = free[min_cost_matching(-kept[np.ix_(free, free)])]
-    return names[placement]
+    running = np.flatnonzero(~snapshot.is_new)
+    shared = np.zeros((snapshot.workers, snapshot.workers))
+    np.add.at(shared, (placement[running], snapshot.placement[running]), snapshot.load[running])
+    has_immovable = np.zeros(snapshot.workers, dtype=bool)
+    has_immovable[snapshot.placement[~snapshot.series.movable]] = True
+    free = np.flatnonzero(~has_immovable)
+    new_number = np.arange(snapshot.workers, dtype=np.int32)
+    if len(free) and shared.any():
+        new_number[free] = free[min_cost_matching(-shared[np.ix_(free, free)])]
+    return new_number[placement]
 
 
 @kernel

@@ -112,21 +112,21 @@ def offrand(problem: PlacementProblem, rng: Rng) -> Placement:
 def _fill_offrand(fill: OfflineFill, rng: Rng) -> None:
     workers = len(fill.free_capacity)
     pool = np.arange(len(fill.unplaced))
-    open_groups = len(pool)
+    pool_size = len(pool)
     with_room = np.empty(workers, dtype=np.int64)
-    while open_groups > 0:
-        drawn = int(rng.random() * open_groups)
-        item = pool[drawn]
+    while pool_size > 0:
+        drawn = int(rng.random() * pool_size)
+        group = pool[drawn]
         worker = int(rng.random() * workers)
-        if fitting_count(fill, item, worker) == 0:
+        if fitting_count(fill, group, worker) == 0:
             seen = 0
             for other in range(workers):
-                if fitting_count(fill, item, other) > 0:
+                if fitting_count(fill, group, other) > 0:
                     with_room[seen] = other
                     seen += 1
             worker = with_room[int(rng.random() * seen)] if seen else -1
         if worker >= 0:
-            assign_queries(fill, item, worker, fitting_count(fill, item, worker))
-        if worker < 0 or fill.unplaced[item] == 0:
-            open_groups -= 1
-            pool[drawn] = pool[open_groups]
+            assign_queries(fill, group, worker, fitting_count(fill, group, worker))
+        if worker < 0 or fill.unplaced[group] == 0:
+            pool_size -= 1
+            pool[drawn] = pool[pool_size]

@@ -66,14 +66,14 @@ class GroupIndex(NamedTuple):
 def fill_by_rounds(fill: OfflineFill, *, whole_traffic: bool) -> None:
     """Place all groups: by the worker's traffic after the round, or only by what it adds."""
     groups, sources = fill.groups, len(fill.rates)
-    start, items = readers_by_source(groups.source_starts, groups.sources, sources)
+    start, readers = readers_by_source(groups.source_starts, groups.sources, sources)
     order = np.lexsort((-groups.size, fill.group_traffic))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     source = np.repeat(np.arange(sources), np.diff(start))
     index = GroupIndex(
         source_starts=start,
-        groups_of_source=items[np.lexsort((rank[items], source))],
+        groups_of_source=readers[np.lexsort((rank[readers], source))],
         order=order,
         head=np.append(start[:-1], 0),
         position=np.zeros(len(fill.free_capacity), dtype=np.int64),
@@ -86,27 +86,27 @@ def fill_by_rounds_plain(fill: OfflineFill, *, whole_traffic: bool) -> None:
     while True:
         pairs = [
             (
-                added_traffic(fill, item, worker) + whole_traffic * float(fill.traffic[worker]),
-                -int(fill.groups.size[item]),
-                item,
+                added_traffic(fill, group, worker) + whole_traffic * float(fill.traffic[worker]),
+                -int(fill.groups.size[group]),
+                group,
                 worker,
             )
-            for item in range(len(fill.unplaced))
+            for group in range(len(fill.unplaced))
             for worker in range(len(fill.free_capacity))
-            if fitting_count(fill, item, worker)
+            if fitting_count(fill, group, worker)
         ]
         if not pairs:
             return
-        _, _, item, worker = min(pairs)
-        assign_queries(fill, item, worker, fitting_count(fill, item, worker))
+        _, _, group, worker = min(pairs)
+        assign_queries(fill, group, worker, fitting_count(fill, group, worker))
 
 
 @kernel
-def added_traffic(fill: OfflineFill, item: int, worker: int) -> float:
+def added_traffic(fill: OfflineFill, group: int, worker: int) -> float:
     """Return the traffic that a group would add to a worker."""
     groups = fill.groups
     cost = 0.0
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+    for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
         if not is_hosted(fill.hosts, groups.sources[at], worker):
             cost += fill.rates[groups.sources[at]]
     return cost
@@ -131,19 +131,19 @@ def _fill_by_rounds(fill: OfflineFill, index: GroupIndex, whole_traffic: bool) -
         best = _cheapest_worker(groups.size, value, choice, stale)
         if best < 0:
             return
-        item = int(choice[best])
-        if stale[best] or fitting_count(fill, item, best) == 0:
-            cost, item = _cheapest_group(fill, index, shared[best], single[best], best)
+        group = int(choice[best])
+        if stale[best] or fitting_count(fill, group, best) == 0:
+            cost, group = _cheapest_group(fill, index, shared[best], single[best], best)
             value[best] = cost + fill.traffic[best] if whole_traffic else cost
-            choice[best] = item
+            choice[best] = group
             stale[best] = False
             continue
         new = [
             int(groups.sources[at])
-            for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+            for at in range(groups.source_starts[group], groups.source_starts[group + 1])
             if not is_hosted(fill.hosts, groups.sources[at], best)
         ]
-        assign_queries(fill, item, best, fitting_count(fill, item, best))
+        assign_queries(fill, group, best, fitting_count(fill, group, best))
         for received in new:
             _add_received_source(fill, index, shared[best], single[best], received, best)
         if len(new) > 0:
@@ -209,19 +209,19 @@ def _add_received_source(
         return
     at = _first_fitting(fill, index, source, 0, worker)
     if at < end:
-        item = index.groups_of_source[at]
-        cost = fill.group_traffic[item] - fill.rates[source]
-        heapq.heappush(single, (cost, -groups.size[item], item, at, source))
+        group = index.groups_of_source[at]
+        cost = fill.group_traffic[group] - fill.rates[source]
+        heapq.heappush(single, (cost, -groups.size[group], group, at, source))
     for other in range(index.head[source], end):
-        item = index.groups_of_source[other]
-        begin, stop = groups.source_starts[item], groups.source_starts[item + 1]
-        if fill.unplaced[item] == 0 or stop - begin < 2:
+        group = index.groups_of_source[other]
+        begin, stop = groups.source_starts[group], groups.source_starts[group + 1]
+        if fill.unplaced[group] == 0 or stop - begin < 2:
             continue
         hosted = 0
         for at in range(begin, stop):
             hosted += is_hosted(fill.hosts, groups.sources[at], worker)
         if hosted > 1:
-            heapq.heappush(shared, (added_traffic(fill, item, worker), -groups.size[item], item))
+            heapq.heappush(shared, (added_traffic(fill, group, worker), -groups.size[group], group))
 
 
 @kernel
@@ -243,15 +243,15 @@ def _cheapest_group(
         _, _, _, at, source = heapq.heappop(single)
         at = _first_fitting(fill, index, source, at, worker)
         if at < index.source_starts[source + 1]:
-            item = index.groups_of_source[at]
-            cost = fill.group_traffic[item] - fill.rates[source]
-            heapq.heappush(single, (cost, -groups.size[item], item, at, source))
+            group = index.groups_of_source[at]
+            cost = fill.group_traffic[group] - fill.rates[source]
+            heapq.heappush(single, (cost, -groups.size[group], group, at, source))
     if len(single) > 0:
         entry = (single[0][0], single[0][1], single[0][2])
         best = entry if entry < best else best
     at = _first_fitting_overall(fill, index, worker)
     if at < len(index.order):
-        item = index.order[at]
-        entry = (fill.group_traffic[item], -groups.size[item], item)
+        group = index.order[at]
+        entry = (fill.group_traffic[group], -groups.size[group], group)
         best = entry if entry < best else best
     return best[0], best[2]

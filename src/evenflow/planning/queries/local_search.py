@@ -1,11 +1,11 @@
 """Local search on a whole placement: single groups of queries, and bundles that share a source.
 
-Moving one query rarely pays, because the others keep its sources where they are; so besides
-single groups the search moves bundles: all groups that read one source on one worker, together,
-to the worker where most of their sources flow already. Every other bundle is closed first: it also
-takes what hangs on it by further sources that few groups on the worker read, so that a whole
-little neighbourhood can go. Moves that neither gain nor lose are made now and then, and always
-when they even the load: that walk along plateaus yields most of the gain.
+Moving one query rarely pays, because the others still need its sources. So besides single groups
+the search moves bundles: all groups that read one source on one worker, together, to the worker
+where most of their sources flow already. Every other bundle is closed first: it also takes the
+groups that share with it a source that few groups on the worker read, so that a small neighbourhood
+moves as a whole. Moves that neither gain nor lose are made now and then, and always when they even
+the load: that walk along plateaus yields most of the gain.
 
 A price on every query that is not on its current worker turns the same search into repair with few
 moves (what migration nets are to hypergraph partitioners).
@@ -31,30 +31,30 @@ def _gather_bundle(search: SearchState, source: int, worker: int) -> int:
         return 0
     count = 0
     for at in range(search.source_starts[source], search.source_starts[source + 1]):
-        item = search.groups_of_source[at]
-        if search.worker_of_group[item] == worker:
-            if search.fixed[item]:
+        group = search.groups_of_source[at]
+        if search.worker_of_group[group] == worker:
+            if search.fixed[group]:
                 return 0
-            search.bundle[count] = item
+            search.bundle[count] = group
             count += 1
     return count
 
 
 @kernel
 def _close_bundle(search: SearchState, count: int, most: int) -> int:
-    """Add to the bundle what hangs on it by sources that few groups on the worker read.
+    """Add to the bundle the groups that share a source with it that few groups on the worker read.
 
-    Return its new size; 0 if one of them is fixed. It stops growing when it has no place for more.
+    Return its new size; 0 if one of them is fixed. It stops growing when the array is full.
     """
     groups, worker = search.groups, search.worker_of_group[search.bundle[0]]
     for at in range(count):
         search.in_bundle[search.bundle[at]] = True
     done, stuck = 0, False
     while done < count and not stuck:
-        item = search.bundle[done]
+        group = search.bundle[done]
         done += 1
-        for pin in range(groups.source_starts[item], groups.source_starts[item + 1]):
-            source = groups.sources[pin]
+        for source_at in range(groups.source_starts[group], groups.source_starts[group + 1]):
+            source = groups.sources[source_at]
             held = search.hosts.query_count[entry_of(search.hosts, source, worker)]
             if held > most or count + held > len(search.bundle):
                 continue
@@ -75,11 +75,11 @@ def _added_moves(search: SearchState, count: int, worker: int) -> int:
     """Return how many more queries would have moved with the bundle on the worker."""
     more = 0
     for at in range(count):
-        item = search.bundle[at]
-        current = search.current_worker[item]
+        group = search.bundle[at]
+        current = search.current_worker[group]
         if current != NOWHERE:
-            moved = int(current != worker) - int(current != search.worker_of_group[item])
-            more += search.groups.size[item] * moved
+            moved = int(current != worker) - int(current != search.worker_of_group[group])
+            more += search.groups.size[group] * moved
     return more
 
 
@@ -94,9 +94,9 @@ def _score_workers(search: SearchState, count: int) -> tuple[float, int]:
     worker = search.worker_of_group[search.bundle[0]]
     distinct, seen = 0, 0
     for at in range(count):
-        item = search.bundle[at]
-        for pin in range(groups.source_starts[item], groups.source_starts[item + 1]):
-            source = groups.sources[pin]
+        group = search.bundle[at]
+        for source_at in range(groups.source_starts[group], groups.source_starts[group + 1]):
+            source = groups.sources[source_at]
             if search.bundle_readers[source] == 0:
                 search.bundle_sources[distinct] = source
                 distinct += 1

@@ -1,10 +1,10 @@
-"""Neighbourhood expansion: fill one worker after another with what hangs together.
+"""Neighbourhood expansion: fill one worker after another with queries that share sources.
 
-After Zhang et al., "Graph Edge Partitioning via Neighborhood Heuristic" (KDD 2017), taken from
-edges of a graph to queries of any number of sources. A worker grows from a source: of the sources
-that flow to it already, the one with the fewest unplaced queries is closed next, that is, all its
-unplaced queries come to the worker, and with them their other sources; queries whose sources all
-flow there come for free. Popular sources are never closed early, so they alone are cut.
+After Zhang et al., "Graph Edge Partitioning via Neighborhood Heuristic" (KDD 2017), where queries
+are edges with two sources; here they have any number. A worker starts with one source. Of the
+sources that flow to it, the one with the fewest unplaced queries is next: the worker takes them,
+which adds their other sources. Queries whose sources all flow there then add no traffic and are
+taken too. Popular sources come last, so only they end up on several workers.
 """
 
 import heapq
@@ -19,26 +19,26 @@ from evenflow.planning.queries.source_hosts import is_hosted
 
 @kernel
 def expand_neighbourhoods(search: SearchState) -> None:
-    """Place the unplaced groups, each worker up to its even share of what is left."""
+    """Fill each worker with unplaced groups, up to its even share of the remaining load."""
     groups = search.groups
-    open_groups = np.zeros(len(search.rates), dtype=np.int64)
+    unplaced = np.zeros(len(search.rates), dtype=np.int64)  # groups that read each source
     remaining = 0.0
-    for item in range(len(groups.size)):
-        if search.worker_of_group[item] == NOWHERE:
-            remaining += search.group_load[item]
-            for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
-                open_groups[groups.sources[at]] += 1
-    seeds = [(open_groups[source], source) for source in range(len(search.rates))]
-    heapq.heapify(seeds)
-    later = search.capacity.sum()
+    for group in range(len(groups.size)):
+        if search.worker_of_group[group] == NOWHERE:
+            remaining += search.group_load[group]
+            for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
+                unplaced[groups.sources[at]] += 1
+    start_sources = [(unplaced[source], source) for source in range(len(search.rates))]
+    heapq.heapify(start_sources)
+    capacity_left = search.capacity.sum()
     for worker in range(len(search.capacity)):
         room = search.capacity[worker]
         if room <= 0.0:
             continue
-        # What is placed here already (pins) counts toward the even share.
-        goal = min(room, (remaining + search.worker_load[worker:].sum()) * room / later)
-        later -= room
-        remaining -= _grow_worker(search, worker, goal, open_groups, seeds)
+        # Load that is already placed (pins) counts toward the even share.
+        goal = min(room, (remaining + search.worker_load[worker:].sum()) * room / capacity_left)
+        capacity_left -= room
+        remaining -= _grow_worker(search, worker, goal, unplaced, start_sources)
 
 
 @kernel
@@ -46,82 +46,83 @@ def _grow_worker(
     search: SearchState,
     worker: int,
     goal: float,
-    open_groups: Indices,
-    seeds: list[tuple[int, int]],
+    unplaced: Indices,
+    start_sources: list[tuple[int, int]],
 ) -> float:
-    """Grow one worker up to its goal; return the load it took."""
-    taken = 0.0
-    frontier = [(0, 0) for _ in range(0)]
+    """Fill one worker up to its goal; return the load placed."""
+    placed = 0.0
+    frontier = [(0, 0) for _ in range(0)]  # empty, of a type that Numba can infer
     for source in range(len(search.rates)):
-        if open_groups[source] > 0 and is_hosted(search.hosts, source, worker):
-            heapq.heappush(frontier, (open_groups[source], source))
+        if unplaced[source] > 0 and is_hosted(search.hosts, source, worker):
+            heapq.heappush(frontier, (unplaced[source], source))
     full = False
     while not full and search.worker_load[worker] < goal:
-        source = _pop_rarest_source(frontier, open_groups)
+        source = _pop_rarest_source(frontier, unplaced)
         if source < 0:
-            source = _pop_rarest_source(seeds, open_groups)
+            source = _pop_rarest_source(start_sources, unplaced)
             if source < 0:
                 break
-            heapq.heappush(seeds, (open_groups[source], source))
+            heapq.heappush(start_sources, (unplaced[source], source))  # for other workers
         for at in range(search.source_starts[source], search.source_starts[source + 1]):
-            item = search.groups_of_source[at]
-            if search.worker_of_group[item] != NOWHERE:
+            group = search.groups_of_source[at]
+            if search.worker_of_group[group] != NOWHERE:
                 continue
-            if search.worker_load[worker] + search.group_load[item] > goal:
+            if search.worker_load[worker] + search.group_load[group] > goal:
                 full = True
                 continue
-            taken += _place_with_free_groups(search, item, worker, goal, open_groups, frontier)
-    return taken
+            placed += _place_with_free_groups(search, group, worker, goal, unplaced, frontier)
+    return placed
 
 
 @kernel
-def _pop_rarest_source(heap: list[tuple[int, int]], open_groups: Indices) -> int:
-    """Pop the source with the fewest unplaced groups; entries may be out of date."""
+def _pop_rarest_source(heap: list[tuple[int, int]], unplaced: Indices) -> int:
+    """Pop the source with the fewest unplaced groups, or -1; outdated counts are pushed again."""
     while len(heap) > 0:
         count, source = heapq.heappop(heap)
-        if open_groups[source] == count and count > 0:
+        if unplaced[source] == count and count > 0:
             return source
-        if open_groups[source] > 0:
-            heapq.heappush(heap, (open_groups[source], source))
+        if unplaced[source] > 0:
+            heapq.heappush(heap, (unplaced[source], source))
     return -1
 
 
 @kernel
 def _place_with_free_groups(
     search: SearchState,
-    item: int,
+    group: int,
     worker: int,
     goal: float,
-    open_groups: Indices,
+    unplaced: Indices,
     frontier: list[tuple[int, int]],
 ) -> float:
-    """Place a group, and then every group that has come to cost nothing; return their load."""
+    """Place a group, then every group that now adds no traffic; return their load."""
     groups = search.groups
     new = [
         int(groups.sources[at])
-        for at in range(groups.source_starts[item], groups.source_starts[item + 1])
+        for at in range(groups.source_starts[group], groups.source_starts[group + 1])
         if not is_hosted(search.hosts, groups.sources[at], worker)
     ]
-    taken = _place_open_group(search, item, worker, open_groups)
+    placed = _place_and_count(search, group, worker, unplaced)
     for source in new:
         for at in range(search.source_starts[source], search.source_starts[source + 1]):
             other = search.groups_of_source[at]
             if search.worker_of_group[other] != NOWHERE:
                 continue
             free = search.worker_load[worker] + search.group_load[other] <= goal
-            for pin in range(groups.source_starts[other], groups.source_starts[other + 1]):
-                free = free and is_hosted(search.hosts, groups.sources[pin], worker)
+            for source_at in range(groups.source_starts[other], groups.source_starts[other + 1]):
+                free = free and is_hosted(search.hosts, groups.sources[source_at], worker)
             if free:
-                taken += _place_open_group(search, other, worker, open_groups)
-        if open_groups[source] > 0:
-            heapq.heappush(frontier, (open_groups[source], source))
-    return taken
+                placed += _place_and_count(search, other, worker, unplaced)
+        if unplaced[source] > 0:
+            heapq.heappush(frontier, (unplaced[source], source))
+    return placed
 
 
 @kernel
-def _place_open_group(search: SearchState, item: int, worker: int, open_groups: Indices) -> float:
+def _place_and_count(search: SearchState, group: int, worker: int, unplaced: Indices) -> float:
+    """Place a group and update the counts; return its load."""
     groups = search.groups
-    place_group(search, item, worker)
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
-        open_groups[groups.sources[at]] -= 1
-    return float(search.group_load[item])
+    place_group(search, group, worker)
+    for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
+        unplaced[groups.sources[at]] -= 1
+    return float(search.group_load[group])

@@ -104,36 +104,36 @@ def _rarest_first(groups: QueryGroups, degrees: Indices) -> QueryGroups:
 
 @kernel
 def _add_pinned_hosts(fill: OfflineFill, fixed: QueryGroups) -> None:
-    for item in range(len(fixed.size)):
-        for at in range(fixed.source_starts[item], fixed.source_starts[item + 1]):
+    for group in range(len(fixed.size)):
+        for at in range(fixed.source_starts[group], fixed.source_starts[group + 1]):
             source = fixed.sources[at]
-            if add_host(fill.hosts, source, fixed.label[item], 1):
-                fill.traffic[fixed.label[item]] += fill.rates[source]
+            if add_host(fill.hosts, source, fixed.label[group], 1):
+                fill.traffic[fixed.label[group]] += fill.rates[source]
 
 
 @kernel
-def fitting_count(fill: OfflineFill, item: int, worker: int) -> int:
+def fitting_count(fill: OfflineFill, group: int, worker: int) -> int:
     """Return how many of the group's unplaced queries the worker can take."""
-    load = fill.groups.load[item]
+    load = fill.groups.load[group]
     if fill.free_capacity[worker] < load:
         return 0
-    return int(min(fill.free_capacity[worker] // load, fill.unplaced[item]))
+    return int(min(fill.free_capacity[worker] // load, fill.unplaced[group]))
 
 
 @kernel
-def assign_queries(fill: OfflineFill, item: int, worker: int, count: int) -> None:
+def assign_queries(fill: OfflineFill, group: int, worker: int, count: int) -> None:
     """Place that many queries of the group on the worker, first come first."""
     groups = fill.groups
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+    for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
         source = groups.sources[at]
         if not is_hosted(fill.hosts, source, worker):
             add_host(fill.hosts, source, worker, 1)
             fill.traffic[worker] += fill.rates[source]
-    done = groups.member_starts[item] + groups.size[item] - fill.unplaced[item]
+    done = groups.member_starts[group] + groups.size[group] - fill.unplaced[group]
     for at in range(done, done + count):
         fill.worker_of_query[groups.members[at]] = worker
-    fill.unplaced[item] -= count
-    fill.free_capacity[worker] -= count * groups.load[item]
+    fill.unplaced[group] -= count
+    fill.free_capacity[worker] -= count * groups.load[group]
     if fill.free_capacity[worker] < fill.min_query_load:
         for source in range(len(fill.rates)):
             if is_hosted(fill.hosts, source, worker):
@@ -175,24 +175,24 @@ def mqp(problem: PlacementProblem, rng: Rng) -> Placement:
 @kernel
 def _fill_mqp(fill: OfflineFill) -> None:
     groups, workers = fill.groups, len(fill.free_capacity)
-    heap = [(-groups.load[item] * groups.size[item], item) for item in range(len(groups.size))]
+    heap = [(-groups.load[group] * groups.size[group], group) for group in range(len(groups.size))]
     heapq.heapify(heap)
     remaining = (groups.load * groups.size).sum()
-    later = fill.free_capacity.sum()
+    later_capacity = fill.free_capacity.sum()
     for worker in range(workers):
-        later -= fill.free_capacity[worker]
-        theta = remaining - later
-        passed = [(0.0, 0) for _ in range(0)]
+        later_capacity -= fill.free_capacity[worker]
+        theta = remaining - later_capacity
+        passed = [(0.0, 0) for _ in range(0)]  # empty, of a type that Numba can infer
         while theta > ROUNDING * remaining and len(heap) > 0:
-            mass, item = heapq.heappop(heap)
-            count = fitting_count(fill, item, worker)
+            mass, group = heapq.heappop(heap)
+            count = fitting_count(fill, group, worker)
             if count > 0:
-                assign_queries(fill, item, worker, count)
-                theta -= count * groups.load[item]
-                remaining -= count * groups.load[item]
-                mass = -groups.load[item] * fill.unplaced[item]
-            if fill.unplaced[item] > 0:
-                passed.append((mass, item))
+                assign_queries(fill, group, worker, count)
+                theta -= count * groups.load[group]
+                remaining -= count * groups.load[group]
+                mass = -groups.load[group] * fill.unplaced[group]
+            if fill.unplaced[group] > 0:
+                passed.append((mass, group))
         for entry in passed:
             heapq.heappush(heap, entry)
 
@@ -216,19 +216,19 @@ def _fill_single_source(fill: OfflineFill, order: Indices) -> None:
     groups = fill.groups
     free = [(-fill.free_capacity[worker], worker) for worker in range(len(fill.free_capacity))]
     heapq.heapify(free)
-    for item in order:
-        while len(free) > 0 and fill.unplaced[item] > fitting_count(fill, item, free[0][1]) > 0:
+    for group in order:
+        while len(free) > 0 and fill.unplaced[group] > fitting_count(fill, group, free[0][1]) > 0:
             _, worker = heapq.heappop(free)
-            assign_queries(fill, item, worker, fitting_count(fill, item, worker))
+            assign_queries(fill, group, worker, fitting_count(fill, group, worker))
             heapq.heappush(free, (-fill.free_capacity[worker], worker))
-            if fill.free_capacity[worker] >= groups.load[item]:
+            if fill.free_capacity[worker] >= groups.load[group]:
                 break
-    for item in order:
-        while fill.unplaced[item] > 0 and len(free) > 0:
+    for group in order:
+        while fill.unplaced[group] > 0 and len(free) > 0:
             worker = free[0][1]
-            count = fitting_count(fill, item, worker)
+            count = fitting_count(fill, group, worker)
             if count == 0:
                 break
             heapq.heappop(free)
-            assign_queries(fill, item, worker, count)
+            assign_queries(fill, group, worker, count)
             heapq.heappush(free, (-fill.free_capacity[worker], worker))

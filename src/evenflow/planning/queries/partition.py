@@ -83,12 +83,12 @@ def _max_overload(search: SearchState) -> float:
 def _place_heaviest_first(search: SearchState) -> None:
     """Put unplaced groups, the heaviest first, on the worker that they fill least."""
     room = np.where(search.capacity > 0, search.capacity, np.nan)
-    for item in np.argsort(-search.group_load, kind="stable"):
-        if search.worker_of_group[item] == NOWHERE:
+    for group in np.argsort(-search.group_load, kind="stable"):
+        if search.worker_of_group[group] == NOWHERE:
             place_group(
                 search,
-                int(item),
-                int(np.nanargmin((search.worker_load + search.group_load[item]) / room)),
+                int(group),
+                int(np.nanargmin((search.worker_load + search.group_load[group]) / room)),
             )
 
 

@@ -81,7 +81,7 @@ class QueryGroups(NamedTuple):
     load             load of one query of the group
     size             queries in the group
     label            what else the queries share (their worker), or -1
-    member_starts, members  the queries of group g, members[first[g]:first[g + 1]], by arrival
+    member_starts, members  the queries of each group, by arrival
     """
 
     source_starts: Indices

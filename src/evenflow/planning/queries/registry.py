@@ -45,7 +45,7 @@ def plan_queries(
 ) -> Placement:
     """Place all queries; `max_moves` bounds the moves of running queries of herd and repair."""
     if algorithm not in ALGORITHMS:
-        raise InputError(f"no algorithm {algorithm}; choose one of {', '.join(ALGORITHMS)}")
+        raise InputError(f"unknown algorithm {algorithm}; choose one of {', '.join(ALGORITHMS)}")
     if max_moves is not None and (algorithm not in MOVING_ALGORITHMS or max_moves < 0):
         raise InputError(
             f"max moves must not be negative and is for {' and '.join(MOVING_ALGORITHMS)}, "

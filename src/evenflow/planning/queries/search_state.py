@@ -101,46 +101,46 @@ def workers_of_queries(search: SearchState) -> Workers:
 
 
 @kernel
-def place_group(search: SearchState, item: int, worker: int) -> None:
+def place_group(search: SearchState, group: int, worker: int) -> None:
     """Put a group on a worker."""
     groups = search.groups
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+    for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
         add_host(search.hosts, groups.sources[at], worker, 1)
-    search.worker_of_group[item] = worker
-    search.worker_load[worker] += search.group_load[item]
-    if search.current_worker[item] != NOWHERE and search.current_worker[item] != worker:
-        search.moved_queries[0] += groups.size[item]
+    search.worker_of_group[group] = worker
+    search.worker_load[worker] += search.group_load[group]
+    if search.current_worker[group] != NOWHERE and search.current_worker[group] != worker:
+        search.moved_queries[0] += groups.size[group]
 
 
 @kernel
-def remove_group(search: SearchState, item: int) -> None:
+def remove_group(search: SearchState, group: int) -> None:
     """Take a group off its worker."""
-    groups, worker = search.groups, search.worker_of_group[item]
-    for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+    groups, worker = search.groups, search.worker_of_group[group]
+    for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
         remove_host(search.hosts, groups.sources[at], worker, 1)
-    search.worker_load[worker] -= search.group_load[item]
-    if search.current_worker[item] != NOWHERE and search.current_worker[item] != worker:
-        search.moved_queries[0] -= groups.size[item]
-    search.worker_of_group[item] = NOWHERE
+    search.worker_load[worker] -= search.group_load[group]
+    if search.current_worker[group] != NOWHERE and search.current_worker[group] != worker:
+        search.moved_queries[0] -= groups.size[group]
+    search.worker_of_group[group] = NOWHERE
 
 
 @kernel
 def place_groups(search: SearchState, part: Workers) -> None:
     """Put every group that has a worker in `part` there."""
-    for item in range(len(part)):
-        if part[item] != NOWHERE:
-            place_group(search, item, part[item])
+    for group in range(len(part)):
+        if part[group] != NOWHERE:
+            place_group(search, group, part[group])
 
 
 @kernel
 def place_remaining_groups(search: SearchState) -> None:
     """Put unplaced groups where most of their sources flow; without room, on the least loaded."""
     groups, hosts = search.groups, search.hosts
-    for item in range(len(groups.size)):
-        if search.worker_of_group[item] != NOWHERE:
+    for group in range(len(groups.size)):
+        if search.worker_of_group[group] != NOWHERE:
             continue
         search.saved_traffic[:] = 0.0
-        for at in range(groups.source_starts[item], groups.source_starts[item + 1]):
+        for at in range(groups.source_starts[group], groups.source_starts[group + 1]):
             source = groups.sources[at]
             begin = hosts.first_entry[source]
             for entry in range(begin, begin + hosts.entry_count[source]):
@@ -151,7 +151,7 @@ def place_remaining_groups(search: SearchState) -> None:
                 continue
             if roomiest == NOWHERE or _is_fuller(search, roomiest, worker):
                 roomiest = worker
-            if search.worker_load[worker] + search.group_load[item] > search.capacity[worker]:
+            if search.worker_load[worker] + search.group_load[group] > search.capacity[worker]:
                 continue
             gain = np.inf
             if best != NOWHERE:
@@ -159,7 +159,7 @@ def place_remaining_groups(search: SearchState) -> None:
             if gain > 0 or (gain == 0 and _is_fuller(search, best, worker)):
                 best = worker
         search.saved_traffic[:] = 0.0
-        place_group(search, item, best if best != NOWHERE else roomiest)
+        place_group(search, group, best if best != NOWHERE else roomiest)
 
 
 @kernel

@@ -162,7 +162,7 @@ class Balancer:
         return self._repair.exception() or self._repair.result()
 
     def _start_repair_if_due(self) -> None:
-        """Plan the traffic repair anew on the planner thread, unless it is still at work."""
+        """Plan a traffic repair on the planner thread, unless one is running."""
         if self._repair is not None and self._repair.done():
             self._repair = None
         last = self.snapshots[-1]

@@ -1,4 +1,4 @@
-"""The subscriptions of a template on one worker: a table of parameters to join with events."""
+"""The subscriptions of a template on one worker: parameter values that events are joined with."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from evenflow.sql.types import physical_schema, quote_identifier, quote_string
 
 
 class SubscriptionTable:
-    """Rows of `schema` (subscription, parameters), copied to the engine after they changed."""
+    """Rows of `schema` (name and parameters), and their copy in the engine, updated on use."""
 
     def __init__(self, schema: pa.Schema, engine: Engine, key: tuple[str, ...] | None) -> None:
         self.schema = schema
@@ -23,7 +23,7 @@ class SubscriptionTable:
         self._row_filters: dict[ParameterBound, str] = {}
 
     def subscribe(self, rows: pa.Table) -> None:
-        """Add subscriptions; one that exists gets the new parameters."""
+        """Add subscriptions; existing ones get the new parameters."""
         missing = [name for name in self.schema.names if name not in rows.schema.names]
         if missing:
             raise InputError(
@@ -32,9 +32,8 @@ class SubscriptionTable:
         try:
             rows = rows.select(self.schema.names).cast(self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InputError(
-                f"subscriptions must be {self.schema.to_string()!r}: {error}"
-            ) from None
+            columns = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+            raise InputError(f"subscriptions do not match ({columns}): {error}") from None
         names = rows.column("subscription")
         if names.null_count:
             raise InputError("a subscription has no name; name each one")
@@ -42,7 +41,8 @@ class SubscriptionTable:
             raise InputError("two subscriptions of one call have the same name; rename one")
         self.unsubscribe(names)
         rows = rows.cast(physical_schema(self.schema))
-        self.store.append(rows.append_column("_t", pa.array(np.zeros(len(rows), dtype=np.int64))))
+        times = pa.array(np.zeros(len(rows), dtype=np.int64))  # the store orders rows by time
+        self.store.append(rows.append_column("_t", times))
 
     def unsubscribe(self, names: pa.Array) -> None:
         """Remove subscriptions; unknown names are ignored."""
@@ -52,7 +52,7 @@ class SubscriptionTable:
         )
 
     def engine_table(self) -> str:
-        """Return the name of the copy in the engine, after updating it."""
+        """Update the copy in the engine if rows have changed, and return its name."""
         self.store.compact()
         if self._copied_runs is None or self._copied_runs != self.store.runs:
             self.close()
@@ -63,7 +63,7 @@ class SubscriptionTable:
         return self._engine_table
 
     def row_filter_sql(self, bound: ParameterBound) -> str:
-        """Write the condition that a row fulfils if any subscription of the copy matches it."""
+        """Return a condition that holds for every row that a subscription of the copy matches."""
         if bound not in self._row_filters:
             extreme_sql = f"{bound.extreme_function}({quote_identifier(bound.parameter)})::VARCHAR"
             sql = f"SELECT {extreme_sql} FROM {self.engine_table()}"  # noqa: S608 - no user text
@@ -75,7 +75,7 @@ class SubscriptionTable:
         return self._row_filters[bound]
 
     def close(self) -> None:
-        """Drop the copy in the engine."""
+        """Drop the copy in the engine; the rows stay."""
         if self._engine_table:
             self._engine.drop_table(self._engine_table)
         self._engine_table, self._copied_runs = "", None

@@ -24,7 +24,7 @@ class RecordedHistory(NamedTuple):
 
 
 def has_history(store: FileStore) -> bool:
-    """Tell whether a checkpoint has recorded batches."""
+    """Return whether a checkpoint has recorded batches."""
     return bool(store.list_names(PENDING_FOLDER) or list_files(store, HistoryKind.BATCHES)[0])
 
 

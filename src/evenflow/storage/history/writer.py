@@ -1,10 +1,11 @@
 """Writes the history of a checkpoint.
 
-A commit waits for one file, named after the batch, so a batch that runs again replaces its file.
-A thread turns the files of each group of batches into Parquet, one file per kind, and merges the
-small kinds, which are retained longer, into one file per block of batches. A new file is written
-before those it replaces are deleted. After a crash both may exist: readers prefer the file with
-more batches, and Parquet over pending batches; the next writer deletes the rest.
+1. A commit writes one Arrow file per batch (pending). A batch that runs again replaces its file.
+2. A thread compacts each group of pending batches into Parquet, one file per kind of row.
+3. The small kinds are retained longer: their files are merged, one per block of several groups.
+
+New files are written before old ones are deleted. After a crash both may exist: readers prefer the
+file with more batches, and Parquet over pending; the next writer deletes the replaced files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,31 +31,31 @@ BATCHES_PER_BLOCK = 64
 RETAINED_BATCHES = 1024
 _LONG_RETENTION_KINDS = frozenset(
     {HistoryKind.DECISIONS, HistoryKind.OUTCOMES, HistoryKind.PLANS}
-)  # small, and of interest for long
+)  # small, and useful for a long time
 _LONG_RETENTION_FACTOR = 16
 
 
 class HistoryWriter:
-    """Appends batches to the history of one checkpoint and retains the last `kept`.
+    """Appends batches to the history of one checkpoint and retains the last `retained`.
 
     Lives in the driver as long as the run. `append` and `close` are called by the thread that
-    commits; a thread of its own compacts groups of batches into Parquet.
+    commits; the writer's own thread compacts and merges.
     """
 
     def __init__(
         self,
         store: FileStore,
-        kept: int = RETAINED_BATCHES,
+        retained: int = RETAINED_BATCHES,
         block: int = BATCHES_PER_BLOCK,
         group: int = BATCHES_PER_GROUP,
     ) -> None:
         if block % group:
             raise ValueError(f"block must be a multiple of group, got {block} and {group}")
         self._store = store
-        self._retained_batches = max(kept, block)
+        self._retained_batches = max(retained, block)
         self._batches_per_block, self._batches_per_group = block, group
         self._plans_block = -1  # the block of the last batch
-        self._plan_batches: dict[str, int] = {}  # plans of that block -> batch they are stored with
+        self._plan_batches: dict[str, int] = {}  # plan -> batch of that block that stores it
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-history")
         self._compaction: Future[None] | None = None
         self._pending = read_pending(store)
@@ -72,22 +73,23 @@ class HistoryWriter:
         tables = encode_batch(snapshot, decisions, outcomes)
         tables[HistoryKind.PLANS] = self._plans_new_in_block(tables[HistoryKind.PLANS], batch)
         write_pending(self._store, batch, tables)
-        complete = self._take_pending(batch // self._batches_per_group * self._batches_per_group)
-        earlier = {b: rows for b, rows in self._pending.items() if b < batch}
-        self._pending = {**earlier, batch: tables}
-        if complete:
+        to_compact = self._take_pending(batch // self._batches_per_group * self._batches_per_group)
+        # If the batch runs again, it replaces its earlier attempt.
+        self._pending = {b: rows for b, rows in self._pending.items() if b < batch}
+        self._pending[batch] = tables
+        if to_compact:
             self.wait_for_compaction()
-            self._compaction = self._thread.submit(self._compact, complete, batch)
+            self._compaction = self._thread.submit(self._compact, to_compact, batch)
 
     def close(self, head: int) -> None:
         """Compact all batches before `head`, the next batch; they are committed."""
         self.wait_for_compaction()
-        complete, self._pending = self._take_pending(head), {}
-        if complete:
-            self._compact(complete, head)
+        to_compact, self._pending = self._take_pending(head), {}
+        if to_compact:
+            self._compact(to_compact, head)
 
     def wait_for_compaction(self) -> None:
-        """Wait for the thread, and raise the exception if it failed."""
+        """Wait for the thread; raise its exception if it failed."""
         if self._compaction is not None:
             compaction, self._compaction = self._compaction, None
             compaction.result()
@@ -98,18 +100,19 @@ class HistoryWriter:
         self._pending = {b: rows for b, rows in self._pending.items() if b >= before}
         return taken
 
-    def _compact(self, batches: Mapping[int, TablesByKind], now: int) -> None:
+    def _compact(self, batches: Mapping[int, TablesByKind], batch: int) -> None:
         """Turn batches into Parquet, one file for each group and kind."""
-        for _, group in groupby(sorted(batches), lambda batch: batch // self._batches_per_group):
+        for _, group in groupby(sorted(batches), lambda b: b // self._batches_per_group):
             numbers = list(group)
             for kind in SCHEMAS:
                 rows = [batches[b][kind] for b in numbers if kind in batches[b]]
                 if any(map(len, rows)):
                     HistoryFile(kind, numbers[0], numbers[-1]).write(self._store, rows)
             delete_pending(self._store, numbers)
-        self._expire_and_merge(now)
+        self._expire_and_merge(batch)
 
     def _plans_new_in_block(self, rows: pa.Table, batch: int) -> pa.Table:
+        """Return the plans that no earlier batch of the block stores."""
         block = batch // self._batches_per_block
         if self._plans_block != block:
             self._plan_batches, self._plans_block = {}, block
@@ -119,14 +122,14 @@ class HistoryWriter:
         )
 
     def _expire_and_merge(self, batch: int) -> None:
-        """Delete files that are too old, and merge those of blocks that ended before a batch."""
+        """Delete files that are too old, and merge those of complete blocks."""
         for kind in SCHEMAS:
             files, _ = list_files(self._store, kind)
-            long = kind in _LONG_RETENTION_KINDS
-            first = batch - self._retained_batches * (_LONG_RETENTION_FACTOR if long else 1)
-            self._delete_files(file for file in files if file.last_batch < first)
-            if long:  # files of the other kinds are large and few
-                self._merge_blocks([file for file in files if file.last_batch >= first], batch)
+            is_long = kind in _LONG_RETENTION_KINDS
+            oldest = batch - self._retained_batches * (_LONG_RETENTION_FACTOR if is_long else 1)
+            self._delete_files(file for file in files if file.last_batch < oldest)
+            if is_long:  # files of the other kinds are large and few
+                self._merge_blocks([file for file in files if file.last_batch >= oldest], batch)
 
     def _merge_blocks(self, files: Iterable[HistoryFile], batch: int) -> None:
         size = self._batches_per_block

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from evenflow.datasets.event_time import EVENT_TIME, SECOND_US, START_US
+from evenflow.datasets.event_time import SECOND_US, START_US, TIMESTAMP
 from evenflow.model import hash_keys, jump_hash
 from evenflow.research import figures
 from evenflow.research.experiment import Claim
@@ -73,7 +73,7 @@ def fluctuating_batches(point: Point) -> list[pa.Table]:
         count = int(point["batch_rows"])
         times = START_US + at * BATCH_US + np.arange(count) * BATCH_US // count
         keys = rng.choice(key_count, count, p=cost / cost.sum())
-        columns = [pa.array(times).cast(EVENT_TIME), pa.array(keys)]
+        columns = [pa.array(times).cast(TIMESTAMP), pa.array(keys)]
         batches.append(pa.Table.from_arrays(columns, names=["ts", "item"]))
     return batches
 
