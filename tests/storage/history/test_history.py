@@ -191,10 +191,10 @@ def test_what_cannot_be_written_is_not_passed_over(
     history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
     write = FileStore.write
 
-    def full(store: FileStore, name: str, *parts: Any) -> None:
+    def full(store: FileStore, name: str, *parts: Any, **wait: bool) -> None:
         if name.endswith(".parquet"):
             raise OSError("no space left")
-        write(store, name, *parts)
+        write(store, name, *parts, **wait)
 
     monkeypatch.setattr(FileStore, "write", full)
     for batch in range(GROUP + 1):
