@@ -83,7 +83,7 @@ class AlternatingBalancer(Balancer):
         )
         compact = self._history._compact
 
-        def timed(batches: Any, now: int) -> None:
+        def timed(batches: Any, batch: int) -> None:
             began = time.thread_time()
             compact(batches, now)
             self.history_seconds += time.thread_time() - began

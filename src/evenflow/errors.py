@@ -18,6 +18,10 @@ class StorageError(OSError):
     """
 
 
+class DamagedFileError(InputError, StorageError):
+    """A stored file does not hold what was written to it."""
+
+
 def require_non_negative(name: str, value: float) -> None:
     """Refuse a setting that is negative, infinite or not a number."""
     if not (math.isfinite(value) and value >= 0):

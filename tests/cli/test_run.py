@@ -72,8 +72,8 @@ def batch(number: int, *cpu: float) -> CompletedBatch:
             worker,
             query_stats={"q@1": QueryStats(rows_in=10, cpu_seconds=seconds)},
             shipped_bytes={"trades": 100},
-            results={"q@1": (PartRef("f", 0, 1), 5)},
-            poison={"trades": (PartRef("f", 0, 1), 1)},
+            results={"q@1": (PartRef("f", 0, 1, ""), 5)},
+            poison={"trades": (PartRef("f", 0, 1, ""), 1)},
         )
         for worker, seconds in enumerate(cpu)
     )

@@ -116,18 +116,18 @@ def test_subscriptions_are_checked(play: Play) -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ({"format": 1, "workers": 8, "engine": "e"}, "has 8 workers, not 4.*workers=8"),
-        ({"format": 1, "workers": 4, "engine": "old"}, "written with old, and this is e"),
-        ({"format": 0, "workers": 4, "engine": "e"}, "has format 0"),
+        ({"format": 1, "workers": 8, "state_format": 2}, "has 8 workers, not 4.*workers=8"),
+        ({"format": 1, "workers": 4, "state_format": 1}, "state of format 1; this .* 2: use the"),
+        ({"format": 0, "workers": 4, "state_format": 2}, "has format 0"),
         (
-            {"format": 2, "workers": 4, "engine": "e"},
+            {"format": 2, "workers": 4, "state_format": 2},
             r"pip install 'evenflow==0\.1\.\*'\) and run it to the end",
         ),
     ],
 )
 def test_a_checkpoint_of_another_set_up_is_refused(found: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        check_compatible(found, {"format": 1, "workers": 4, "engine": "e"}, "file:///x")
+        check_compatible(found, {"format": 1, "workers": 4, "state_format": 2}, "file:///x")
 
 
 def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
@@ -155,7 +155,7 @@ def test_a_restart_goes_on_and_checks_what_is_declared(play: Play) -> None:
     assert store.local_root is not None
     offsets, aside = store.local_root / "spark/offsets", store.local_root / "aside"
     offsets.rename(aside)
-    with pytest.raises(InputError, match="Spark began batch -1, the ledger expects 2"):
+    with pytest.raises(InputError, match="Spark started batch -1, the ledger expects 2"):
         again.start(available_now=True)
     aside.rename(offsets)
     path = store.local_root / "ledger" / entry

@@ -24,7 +24,7 @@ from evenflow.spark.protocol.report import Report
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.spark.worker.worker_process import WorkerProcess
-from evenflow.storage.bundle import PartRef, read_part, unpack
+from evenflow.storage.bundle import read_part, unpack
 from evenflow.storage.file_store import FileStore
 
 _RUNTIME: list[SqlRuntime] = []
@@ -57,7 +57,7 @@ class Local:
         for submission in submissions:
             registry, plan = submission.apply(registry, plan)
         self.committer = Committer(self.store, workers, Balancer(Balancing.off()))
-        assert self.committer.open(registry, plan, "test")
+        assert self.committer.open(registry, plan)
         self.processes: list[WorkerProcess] = []
         self.forget()
 
@@ -77,7 +77,7 @@ class Local:
         self.committer.checkpoint.close()
         registry, plan = self.committer.commands.next_registry_and_plan()
         self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()))
-        assert not self.committer.open(registry, plan, "test")
+        assert not self.committer.open(registry, plan)
         self.forget()
 
     def batch(self, rows: Mapping[str, pa.Table] | None = None) -> list[Report]:
@@ -134,8 +134,8 @@ class Local:
     def results(self, name: str) -> Counter[Any]:
         query = self.committer.checkpoint.registry().queries[name]
         found: Counter[Any] = Counter()
-        for place in self.committer.checkpoint.result_parts("results", query.uid):
-            table = unpack(read_part(self.store, PartRef(*place)))
+        for part in self.committer.checkpoint.result_parts("results", query.uid):
+            table = unpack(read_part(self.store, part))
             assert table.schema == query.schema
             found.update(tuple(row.values()) for row in table.to_pylist())
         return found

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -20,7 +20,6 @@ from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import Controller
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.query_compiler import engine_version
 from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
 from evenflow.spark.run import Run
 from evenflow.spark.worker.sql_runtime import SqlRuntime
@@ -50,15 +49,27 @@ class Flow(query_api.QueryMethods):
     runtime: Callable[[], TaskRuntime] = SqlRuntime
 
     def __init__(
-        self, spark: "SparkSession", *, workers: int, checkpoint: str, active: int | None = None
+        self,
+        spark: "SparkSession",
+        *,
+        workers: int,
+        checkpoint: str,
+        active: int | None = None,
+        durability: Literal["process", "power"] = "process",
     ) -> None:
-        """Use `workers` workers; the first `active` get work at the start (default: all)."""
+        """Use `workers` workers; the first `active` get work at the start (default: all).
+
+        With durability `power` a commit waits for the disk, so it also survives a power loss; with
+        `process` it survives the end of any process.
+        """
+        if durability not in ("process", "power"):
+            raise InputError(f"durability must be 'process' or 'power', got {durability!r}")
         if not 1 <= workers <= 4096:
             raise InputError(f"workers must be between 1 and 4096, got {workers}")
         if active is not None and not 1 <= active <= workers:
             raise InputError(f"active must be between 1 and {workers} workers, got {active}")
         self._spark = spark
-        self._store = FileStore(str(checkpoint))
+        self._store = FileStore(str(checkpoint), power_safe=durability == "power")
         self._sources: dict[str, DataFrame] = {}
         self._registry = Registry()
         self._plan = Plan(workers, drained=frozenset(range(active or workers, workers)))
@@ -149,7 +160,7 @@ class Flow(query_api.QueryMethods):
         return run
 
     def _open_checkpoint(self, committer: Committer) -> None:
-        if committer.open(self._registry, self._plan, engine_version()):
+        if committer.open(self._registry, self._plan):
             committer.write_first_subscriptions(self._subscriptions)
             return
         self._resume(committer.commands)

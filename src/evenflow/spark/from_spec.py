@@ -25,7 +25,7 @@ _FORMATS_WITH_OWN_COLUMNS = ("kafka", "rate", "rate-micro-batch", "socket")
 def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str) -> Flow:
     """Return a flow with everything that the spec declares."""
     spec = checked.spec
-    flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint)
+    flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint, durability=spec.durability)
     for name, source in spec.sources.items():
         frame = _conform(checked, name, _source_frame(checked, spark, name, source))
         flow.source(name, frame, time=source.time, watermark=source.watermark)

@@ -103,7 +103,8 @@ class Run(RunView, query_api.QueryMethods):
         """Start Spark's query over the columns that are needed now or by `upcoming` registries."""
         registries = [self._checkpoint.registry(), self._commands.next_registry(), *upcoming]
         self._source_columns = needed_columns(registries, sorted(self._sources))
-        checkpoint_id = CheckpointId(self._checkpoint.store.uri, self._checkpoint.identity)
+        store = self._checkpoint.store
+        checkpoint_id = CheckpointId(store.uri, self._checkpoint.identity, store.power_safe)
         speculates = self._spark.sparkContext.getConf().get("spark.speculation", "false") == "true"
         start_id = "" if speculates else uuid.uuid4().hex[:12]
         task = WorkerTask(checkpoint_id, self._runtime, self._measure_options, start_id)

@@ -102,10 +102,13 @@ class RunView:
         """The files of this flow."""
         return self._checkpoint.store
 
-    def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
+    def results(
+        self, name: str, *, first: int = 0, until: int | None = None, batch: str | None = None
+    ) -> "DataFrame":
         """Return all committed results of a query, each batch once.
 
-        `first` leaves earlier batches out; `batch` names an extra column with the batch number.
+        `first` leaves earlier batches out, `until` that batch and later ones; `batch` names
+        an extra column with the batch number.
         """
         query, ledger = self.queries.get(name), self._checkpoint.ledger
         if query is None:
@@ -114,7 +117,7 @@ class RunView:
                 known = join_names({*cancelled, *self.queries})
                 raise InputError(f"there is no query {name!r}; there are {known}")
             query = ledger.cancelled_query(name)
-        return self._read_parts("results", query.uid, query.schema, first, batch)
+        return self._read_parts("results", query.uid, query.schema, first, until, batch)
 
     def poison(self, stream: str) -> "DataFrame":
         """Return the rows of a stream that were set aside for a missing or invalid event time."""
@@ -124,9 +127,15 @@ class RunView:
         return self._read_parts("poison", stream, self.streams[stream].schema)
 
     def _read_parts(
-        self, kind: str, name: str, schema: pa.Schema, first: int = 0, batch: str | None = None
+        self,
+        kind: str,
+        name: str,
+        schema: pa.Schema,
+        first: int = 0,
+        until: int | None = None,
+        batch: str | None = None,
     ) -> "DataFrame":
-        parts: list[Any] = self._checkpoint.result_parts(kind, name, first)
+        parts: list[Any] = self._checkpoint.result_parts(kind, name, first, until)
         frame = self._spark.createDataFrame(parts, PART_REF_COLUMNS)
         schema = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
         task = ReadPartsTask(self._checkpoint.store.uri, batch)

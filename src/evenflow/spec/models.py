@@ -197,6 +197,11 @@ class Spec(SpecModel):
     name: str = Field("evenflow", description="Name of the run.")
     workers: int = Field(description="Number of workers.", ge=1, le=4096)
     checkpoint: str = Field(description="Folder or URI of the state; a second run continues it.")
+    durability: Literal["process", "power"] = Field(
+        "process",
+        description="What a commit survives: the end of any process, or also a power loss (then it "
+        "waits for the disk).",
+    )
     trigger: str = Field("1 second", description="Interval between batches.")
     available_now: bool = Field(False, description="End when the available data is processed.")
     compare: Literal["hash"] | None = Field(

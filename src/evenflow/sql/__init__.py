@@ -31,9 +31,10 @@ from evenflow.sql.operator_program import OperatorProgram, compile_operator
 from evenflow.sql.program import Program, compile_query, compile_template
 from evenflow.sql.tasks.operator import Operator, import_operator, operator_path
 from evenflow.sql.tasks.query_task import QueryTask
-from evenflow.sql.tasks.task import SavedState, StepOutput, Task
+from evenflow.sql.tasks.task import STATE_VERSION, SavedState, StepOutput, Task
 
 __all__ = [
+    "STATE_VERSION",
     "Catalog",
     "Engine",
     "Operator",

@@ -1,12 +1,14 @@
 """Bundles: all that a worker writes in a batch, as parts of one file instead of hundreds.
 
 A part is an Arrow stream or plain bytes, aligned so that it is used in place in a mapped file.
-The file has no table of contents: a `PartRef` names a part.
+The file has no table of contents: a `PartRef` names a part and has its checksum. So the ledger
+entry that commits a part also says what its bytes must be, and every read compares them.
 """
 
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import xxhash
 
 from evenflow.storage.file_store import FileStore
 
@@ -14,11 +16,12 @@ _ALIGN_BYTES = 64
 
 
 class PartRef(NamedTuple):
-    """The place of a part."""
+    """The place of a part, and the checksum of its bytes."""
 
     file: str
     offset: int
     length: int
+    checksum: str
 
 
 class Bundle:
@@ -32,16 +35,19 @@ class Bundle:
     def add(self, part: bytes | pa.Buffer) -> PartRef:
         """Append a part and return its place in the file."""
         buffer = pa.py_buffer(part)
-        ref = PartRef(self.file, self.size_bytes, buffer.size)
-        gap = -buffer.size % _ALIGN_BYTES
-        self._parts += [buffer, b"\0" * gap]
-        self.size_bytes += buffer.size + gap
+        gap = -self.size_bytes % _ALIGN_BYTES
+        ref = PartRef(self.file, self.size_bytes + gap, buffer.size, checksum(buffer))
+        self._parts += [b"\0" * gap, buffer]
+        self.size_bytes = ref.offset + ref.length
         return ref
 
     def write(self, store: FileStore, *, durable: bool = False) -> None:
-        """Write the file, unless the bundle is empty; `durable` waits for the disk."""
+        """Write the file to the disk, unless the bundle is empty; its name only if `durable`.
+
+        The commit waits for the names of all files at once (`Ledger.write`).
+        """
         if self._parts:
-            store.write(self.file, self._parts, durable=durable)
+            store.write(self.file, self._parts, flush=True, durable=durable)
 
 
 def pack(table: pa.Table, *, compress: bool = False) -> pa.Buffer:
@@ -63,5 +69,19 @@ def unpack(blob: bytes | pa.Buffer) -> pa.Table:
 
 
 def read_part(store: FileStore, ref: PartRef) -> pa.Buffer:
-    """Return the bytes of a part."""
-    return store.read(ref.file).slice(ref.offset, ref.length)
+    """Return the bytes of a part, and only those; refuse them if one has changed."""
+    part = store.read_range(ref.file, ref.offset, ref.length)
+    if checksum(part) != ref.checksum:
+        place = f"{ref.length} bytes at offset {ref.offset}"
+        found = "its checksum does not match" if part.size == ref.length else "it is too short"
+        raise store.damage(ref.file, f"{place}: {found}")
+    return part
+
+
+def checksum(data: bytes | pa.Buffer) -> str:
+    """Return the XXH3 checksum of bytes.
+
+    >>> checksum(b"evenflow")
+    '8a745668129b8db0'
+    """
+    return str(xxhash.xxh3_64_hexdigest(data))

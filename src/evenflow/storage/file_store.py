@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,9 +12,11 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from evenflow.errors import InputError
+from evenflow.errors import DamagedFileError, InputError
 from evenflow.storage import records
 from evenflow.storage.records import Value
+
+_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{12}")
 
 
 class FileStore:
@@ -26,7 +29,8 @@ class FileStore:
     (b'onetwo', ['b'], [])
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, power_safe: bool = False) -> None:
+        self.power_safe = power_safe  # whether a commit waits for the disk
         self.uri = _normalize_uri(root)
         parts = urlsplit(self.uri)
         self.local_root = Path(unquote(parts.path)) if parts.scheme == "file" else None
@@ -43,8 +47,14 @@ class FileStore:
         """The root for Spark, which does not decode percent signs in a path."""
         return self.uri if self.local_root is None else f"file://{self.local_root}"
 
-    def write(self, name: str, parts: Iterable[Any], *, durable: bool = False) -> None:
-        """Write to a temporary file, then rename it; `durable` waits for the disk."""
+    def write(
+        self, name: str, parts: Iterable[Any], *, flush: bool = False, durable: bool = False
+    ) -> None:
+        """Write to a temporary file, then rename it.
+
+        `durable` waits until bytes and name are on the disk. `flush` waits for the bytes only, if
+        the store is `power_safe`; `sync` of the folder waits for the names of many files.
+        """
         # Spark ignores files whose name begins with a dot.
         folder, slash, base = name.rpartition("/")
         temporary = f"{folder}{slash}.{base}.{uuid.uuid4().hex[:12]}"
@@ -53,15 +63,45 @@ class FileStore:
             return
         path, target = self.local_root / temporary, self.local_root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            for part in parts:
-                file.write(part)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        path.replace(target)
+        try:
+            with path.open("wb") as file:
+                for part in parts:
+                    file.write(part)
+                if durable or (flush and self.power_safe):
+                    file.flush()
+                    os.fsync(file.fileno())
+            path.replace(target)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         if durable:
-            _fsync_folder(target.parent)
+            self.sync([folder])
+
+    def sync(self, patterns: Iterable[str]) -> None:
+        """Wait until files, or the names in folders, are on the disk; missing ones are ignored."""
+        if (root := self.local_root) is None:
+            return
+        groups = (root.glob(pattern) if pattern else [root] for pattern in patterns)
+        for path in (path for group in groups for path in group):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def delete_temporary(self) -> None:
+        """Delete what killed writers left; nobody may be writing. Spark's files stay."""
+        if self.local_root is not None:
+            for folder in self.local_root.iterdir():
+                if folder.is_dir() and folder.name != "spark":
+                    for path in folder.rglob(".*"):
+                        if _TEMPORARY_NAME.fullmatch(path.name):
+                            path.unlink(missing_ok=True)
+            return
+        selector = fs.FileSelector(self._base_path, allow_not_found=True, recursive=True)
+        for info in self._filesystem.get_file_info(selector):
+            if _TEMPORARY_NAME.fullmatch(info.base_name):
+                self._filesystem.delete_file(info.path)
 
     def _write_remote(self, name: str, temporary: str, parts: Iterable[Any]) -> None:
         path, target = f"{self._base_path}/{temporary}", f"{self._base_path}/{name}"
@@ -80,6 +120,13 @@ class FileStore:
             return pa.memory_map(str(path)).read_buffer()
         with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
             return file.read_buffer()
+
+    def read_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Return some bytes of a file and read no others; fewer if it ends before."""
+        if self.local_root is not None:
+            return self.read(name)[offset : offset + length]
+        with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
+            return pa.py_buffer(file.read_at(length, offset))
 
     def list_names(self, folder: str) -> list[str]:
         """Return the sorted names in a folder, without temporary files; none if it is missing."""
@@ -116,11 +163,17 @@ class FileStore:
         """Read back what `write_record` wrote, as a `kind`; refuse it if a byte has changed."""
         digest, _, body = self.read(name).to_pybytes().partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
-            raise InputError(
-                f"{name} in the checkpoint is damaged: its checksum does not match; "
-                "restore the checkpoint from a backup or start with a new one"
-            )
+            raise self.damage(name, "its checksum does not match")
         return records.decode(body, kind)
+
+    def damage(
+        self,
+        name: str,
+        problem: str,
+        remedy: str = "restore the checkpoint from a backup or start with a new one",
+    ) -> DamagedFileError:
+        """Return the error for a file that does not hold what was written to it."""
+        return DamagedFileError(f"{self.uri}/{name} is damaged: {problem}; {remedy}")
 
 
 def _normalize_uri(root: str) -> str:
@@ -129,11 +182,3 @@ def _normalize_uri(root: str) -> str:
     if len(scheme) > 1:
         return root.rstrip("/") if scheme != "file" else Path(unquote(urlsplit(root).path)).as_uri()
     return Path(root).absolute().as_uri()
-
-
-def _fsync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.strategies import decisions, outcomes, snapshots
 
-from evenflow.errors import InputError
+from evenflow.errors import DamagedFileError, InputError
 from evenflow.model import (
     BalanceMetrics,
     Decision,
@@ -191,10 +191,10 @@ def test_what_cannot_be_written_is_not_passed_over(
     history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
     write = FileStore.write
 
-    def full(store: FileStore, name: str, *parts: Any) -> None:
+    def full(store: FileStore, name: str, *parts: Any, **wait: Any) -> None:
         if name.endswith(".parquet"):
             raise OSError("no space left")
-        write(store, name, *parts)
+        write(store, name, *parts, **wait)
 
     monkeypatch.setattr(FileStore, "write", full)
     for batch in range(GROUP + 1):
@@ -239,7 +239,9 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
         ("outcomes", ["duration_seconds", "handed"]),
     ):
         (path,) = (tmp_path / "history" / kind).iterdir()
-        pq.write_table(pq.read_table(path).drop_columns(newer), path)
+        rows = pq.read_table(path).drop_columns(newer)
+        path.unlink()
+        pq.write_table(rows, path.with_name("000000000000-000000000000.parquet"))
     (found,), (decided,), (brought,) = read_history(str(tmp_path))
     assert brought == replace(outcome, duration_seconds=None, handed=())
     assert decided == replace(decision, arrived={})
@@ -267,3 +269,17 @@ def test_codes_are_read_as_members_and_those_of_another_version_as_their_text(
     assert f"{decision.reason}" == "from_the_future"
     assert decision.verdicts[0].code is VerdictCode.HEAVY_KEY
     assert decision.verdicts == verdicts
+
+
+@pytest.mark.parametrize("kind", ["recent", "statistics", "plans"])
+def test_every_flipped_byte_of_the_history_is_found_and_named(tmp_path: Path, kind: str) -> None:
+    history = HistoryWriter(FileStore(str(tmp_path)), block=BLOCK, group=GROUP)
+    for batch in range(GROUP + 1):
+        history.append(snapshot(batch))
+    history.wait_for_compaction()
+    (path,) = (tmp_path / "history" / kind).iterdir()
+    content = path.read_bytes()
+    for at in range(0, len(content), 61):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(DamagedFileError, match=f"{path.name} is damaged: .*or delete"):
+            read_history(str(tmp_path))

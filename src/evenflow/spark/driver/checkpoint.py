@@ -11,6 +11,7 @@ from evenflow.model import Plan
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.results_index import ResultsIndex
+from evenflow.sql import STATE_VERSION
 from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.file_store import FileStore
 
@@ -33,10 +34,15 @@ class Checkpoint:
         self.identity = ""  # differs between checkpoints that were created at the same place
         self._lock: CheckpointLock | None = None
 
-    def open(self, registry: Registry, plan: Plan, engine: str) -> bool:
+    def open(self, registry: Registry, plan: Plan) -> bool:
         """Lock the checkpoint and create it, or check that it fits; return whether it is new."""
         self._lock = CheckpointLock(self.store)
-        meta = {"format": CHECKPOINT_FORMAT, "workers": plan.workers, "engine": engine}
+        self.store.delete_temporary()
+        meta = {
+            "format": CHECKPOINT_FORMAT,
+            "workers": plan.workers,
+            "state_format": STATE_VERSION,
+        }
         is_new = not self.store.exists("meta")
         if is_new:
             self.store.write("pulse/.folder", [])
@@ -65,9 +71,12 @@ class Checkpoint:
         """Return what is hosted in the next batch."""
         return self.ledger.registry(self.head().registry_version)
 
-    def result_parts(self, kind: str, name: str, first: int = 0) -> list[tuple[str, int, int]]:
-        """Return where the committed results of a query are (or the poison rows of a stream)."""
-        return self.results_index.part_locations(self.ledger.batches()[-1], kind, name, first)
+    def result_parts(
+        self, kind: str, name: str, first: int = 0, until: int | None = None
+    ) -> list[PartRef]:
+        """Return the committed results of a query (or poison rows of a stream) before `until`."""
+        head = self.ledger.batches()[-1]
+        return self.results_index.parts(kind, name, first, head if until is None else until)
 
     def wake(self) -> None:
         """Make Spark run a batch even if no rows arrive."""
@@ -84,7 +93,7 @@ class Checkpoint:
 
 
 def check_compatible(written: Any, expected: Any, uri: str) -> None:
-    """Refuse a checkpoint of another format, number of workers or SQL engine."""
+    """Refuse a checkpoint of another format, number of workers or format of state."""
     if written["format"] != expected["format"]:
         release = _LAST_RELEASE_OF_FORMAT.get(written["format"])
         finish = (
@@ -103,11 +112,11 @@ def check_compatible(written: Any, expected: Any, uri: str) -> None:
             f"and keys are placed by that number; start with workers={written['workers']} or with "
             "a new checkpoint"
         )
-    if written["engine"] != expected["engine"]:
+    if written["state_format"] != expected["state_format"]:
         raise InputError(
-            f"the checkpoint {uri} was written with {written['engine']}, and this is "
-            f"{expected['engine']}, which cannot read its state; install {written['engine']} or "
-            "start with a new checkpoint"
+            f"the checkpoint {uri} has state of format {written['state_format']}; this version "
+            f"reads format {expected['state_format']}: use the version of Evenflow that wrote it, "
+            "or start with a new checkpoint"
         )
 
 

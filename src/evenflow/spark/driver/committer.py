@@ -49,10 +49,10 @@ class Committer:
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
         self._last_commit_at = time.time()
 
-    def open(self, registry: Registry, plan: Plan, engine: str) -> bool:
+    def open(self, registry: Registry, plan: Plan) -> bool:
         """Open the checkpoint and continue where it stands; return whether it is new."""
         plan = place_waiting_queries(plan, registry, self.balancer.place_arrivals)
-        if self.checkpoint.open(registry, plan, engine):
+        if self.checkpoint.open(registry, plan):
             return True
         delete_unreferenced(self.checkpoint.ledger, self.checkpoint.head())
         self.commands.replay()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.files import spark_options
 from evenflow.spec.models import SinkSpec
+from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class ResultReader(Protocol):
     def committed(self) -> int:
         """The number of the next batch."""
 
-    def results(self, name: str, *, first: int = 0, batch: str | None = None) -> "DataFrame":
+    def results(
+        self, name: str, *, first: int = 0, until: int | None = None, batch: str | None = None
+    ) -> "DataFrame":
         """Return the committed results of a query."""
 
 
@@ -95,13 +98,17 @@ class SinkDelivery:
             self.errors[target.sink] = f"{target.query}: {error_summary(error)}"
 
     def deliver(self, target: SinkTarget) -> None:
-        """Deliver what was committed since the last time, and note how far."""
+        """Deliver what was committed since the last time.
+
+        The range is noted before, so what is repeated after a crash is the same batches.
+        """
         store, note = self.run.checkpoint, f"sinks/{target.sink}/{target.query}"
-        first = int(store.read_record(note, dict[str, int])["next"]) if store.exists(note) else 0
-        until = self.run.committed
+        noted = store.read_record(note, dict[str, int]) if store.exists(note) else {"next": 0}
+        first, until = noted["next"], noted.get("until", self.run.committed)
         if first >= until:
             return
-        frame = self.run.results(target.query, first=first, batch=BATCH_COLUMN)
+        store.write_record(note, {"next": first, "until": until})
+        frame = self.run.results(target.query, first=first, until=until, batch=BATCH_COLUMN)
         if target.spec.format in files.FILE_FORMATS:
             self._write_files(frame, target)
         elif target.spec.format == "console":
@@ -111,6 +118,7 @@ class SinkDelivery:
                 target.spec.format
             )
             writer.options(**spark_options(target.spec.options)).mode("append").save(target.path)
+        fault_point("sink.delivered")
         store.write_record(note, {"next": until})
 
     def _select_columns(self, frame: "DataFrame", target: SinkTarget) -> "DataFrame":

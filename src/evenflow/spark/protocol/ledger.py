@@ -17,6 +17,13 @@ from evenflow.storage.bundle import PartRef
 from evenflow.storage.file_store import FileStore
 
 RETAINED_ENTRIES = 3
+_NAMED_FOLDERS = (
+    "", "state", "exchange", "results", "results/data", "tables", "history/recent",
+)  # fmt: skip
+_SPARK_FILES = (
+    "spark/offsets/{}", "spark/offsets", "spark/sources/*/{}", "spark/sources/*/{}.compact",
+    "spark/sources/*",
+)  # what Spark read in the batch, which Spark itself does not wait for  # fmt: skip
 
 Value = TypeVar("Value")
 
@@ -156,7 +163,10 @@ class Ledger:
         return self.store.read_record(_entry_file(batch), Entry)
 
     def write(self, entry: Entry) -> None:
-        """Write an entry, which commits the batch before it."""
+        """Write an entry, which commits the batch before it, after all that the entry needs."""
+        before = entry.batch - 1
+        if self.store.power_safe:
+            self.store.sync([*_NAMED_FOLDERS, *(name.format(before) for name in _SPARK_FILES)])
         self.store.write_record(_entry_file(entry.batch), entry)
 
     def plan(self, number: int) -> Plan:

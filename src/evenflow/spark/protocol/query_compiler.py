@@ -1,7 +1,5 @@
 """Compiles definitions of queries: the driver to check a submission, a worker process to run it."""
 
-from importlib.metadata import version
-
 from evenflow.spark.protocol.registry import KeySpec, Registry
 from evenflow.sql import (
     Catalog,
@@ -15,11 +13,6 @@ from evenflow.sql import (
 )
 
 CompiledQuery = Program | OperatorProgram
-
-
-def engine_version() -> str:
-    """Return the engine that a checkpoint is bound to: another may read or compute differently."""
-    return f"duckdb {version('duckdb')}"
 
 
 def sql_catalog(registry: Registry) -> Catalog:

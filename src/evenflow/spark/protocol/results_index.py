@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from evenflow.spark.protocol.report import Report
+from evenflow.storage.bundle import PartRef
 from evenflow.storage.file_store import FileStore
 
 INDEX_FOLDER = "results/index"
 MERGE_BLOCKS = (64, 64 * 64)
+_READ_ATTEMPTS = 3
 
-# results or poison -> query uid or stream -> [file, offset, length, rows]
+# results or poison -> query uid or stream -> [file, offset, length, checksum, rows]
 IndexRecord = dict[str, dict[str, list[Any]]]
 
 
@@ -47,28 +49,25 @@ class ResultsIndex:
         self.store = store
 
     def write(self, batch: int, reports: Iterable[Report]) -> None:
-        """Write the index of one batch, if there is anything in it."""
+        """Write the index of one batch; an empty one replaces that of a failed attempt."""
         index = _empty_index()
         for report in reports:
             for kind, parts in (("results", report.results), ("poison", report.poison)):
                 for name, (part, rows) in parts.items():
                     index[kind].setdefault(name, []).append([*part, rows])
-        if index["results"] or index["poison"]:
-            self.store.write_record(IndexSpan(batch, batch).file, index)
+        self.store.write_record(IndexSpan(batch, batch).file, index)
 
-    def part_locations(
-        self, head: int, kind: str, name: str, first: int = 0
-    ) -> list[tuple[str, int, int]]:
-        """Return (file, offset, length) of a query's results from batch `first` on.
+    def parts(self, kind: str, name: str, first: int, end: int) -> list[PartRef]:
+        """Return a query's results of the batches from `first` to before `end`.
 
-        With kind `poison`, those of a stream's poison rows.
+        With kind `poison`, a stream's poison rows.
         """
-        return [
-            (file, offset, length)
-            for index in self._read_indexes(first, head)
-            for file, offset, length, _ in index[kind].get(name, ())
-            if batch_of_file(file) >= first
+        parts = [
+            PartRef(*place)
+            for index in self._read_indexes(first, end)
+            for *place, _ in index[kind].get(name, ())
         ]
+        return [part for part in parts if first <= batch_of_file(part.file) < end]
 
     def referenced_files(self, first: int, end: int) -> set[str]:
         """Return the files with results of the batches from `first` to before `end`."""
@@ -114,11 +113,19 @@ class ResultsIndex:
         ]
 
     def _read_indexes(self, first: int, end: int) -> list[IndexRecord]:
-        spans = [s for s in self.spans() if s.last >= first and s.first < end]
-        try:
-            return [self.store.read_record(span.file, IndexRecord) for span in spans]
-        except FileNotFoundError:  # merged in the meantime
-            return self._read_indexes(first, end)
+        """Return the indexes of the batches from `first` to before `end`; all must be there."""
+        for _ in range(_READ_ATTEMPTS):
+            spans = [s for s in self.spans() if s.last >= first and s.first < end]
+            starts = [first, *(span.last + 1 for span in spans)]
+            missing = [at for at, span in zip(starts, spans, strict=False) if span.first > at]
+            missing += [starts[-1]] if starts[-1] < end else []
+            try:
+                indexes = [self.store.read_record(span.file, IndexRecord) for span in spans]
+            except FileNotFoundError:  # merged in the meantime
+                continue
+            if not missing:
+                return indexes
+        raise self.store.damage(IndexSpan(missing[0], missing[0]).file, "it is missing")
 
 
 def _empty_index() -> IndexRecord:

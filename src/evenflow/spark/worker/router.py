@@ -32,7 +32,7 @@ from evenflow.spark.protocol.envelope import (
 )
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
-from evenflow.storage.bundle import PartRef, pack
+from evenflow.storage.bundle import PartRef, checksum, pack
 from evenflow.storage.file_store import FileStore
 
 _CHUNK_BYTES = 8 << 20
@@ -185,7 +185,7 @@ def _broadcast(
         return _envelope(workers, ROWS, stream, blob)
     file = f"{CHUNK_FOLDER}/{batch:012d}-{blake2b(blob, digest_size=16).hexdigest()}"
     store.write(file, [blob])
-    ref = json.dumps(PartRef(file, 0, blob.size)).encode()
+    ref = json.dumps(PartRef(file, 0, blob.size, checksum(blob))).encode()
     return _envelope(workers, FILE_REF, stream, pa.py_buffer(ref))
 
 

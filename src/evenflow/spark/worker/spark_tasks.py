@@ -22,7 +22,7 @@ from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.bundle import PartRef, read_part, unpack
 from evenflow.storage.file_store import FileStore
 
-PART_REF_COLUMNS = "file string, offset long, length long"
+PART_REF_COLUMNS = "file string, offset long, length long, checksum string"
 COLLECT_EVERY_TASKS = 500
 
 
@@ -32,6 +32,7 @@ class CheckpointId:
 
     uri: str
     identity: str
+    power_safe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def cached_ledger(checkpoint: CheckpointId) -> Ledger:
         for cache in (_ledgers, _processes):
             for replaced in [other for other in cache if other.uri == checkpoint.uri]:
                 del cache[replaced]
-        _ledgers[checkpoint] = Ledger(FileStore(checkpoint.uri))
+        _ledgers[checkpoint] = Ledger(FileStore(checkpoint.uri, power_safe=checkpoint.power_safe))
     return _ledgers[checkpoint]
 
 

@@ -154,9 +154,9 @@ def load_worker_state(
 def referenced_segments(manifest: bytes, known: Mapping[str, PartRef]) -> dict[str, PartRef]:
     """Return the known segments whose name is a string anywhere in a manifest, which is JSON.
 
-    >>> known = {"a": PartRef("f", 0, 1), "b": PartRef("f", 1, 1)}
+    >>> known = {"a": PartRef("f", 0, 1, "x"), "b": PartRef("f", 1, 1, "y")}
     >>> referenced_segments(b'{"stores": [{"name": "a"}]}', known)
-    {'a': PartRef(file='f', offset=0, length=1)}
+    {'a': PartRef(file='f', offset=0, length=1, checksum='x')}
     """
     strings = set(manifest.decode().split('"'))  # names of segments do not contain quotes
     return {name: ref for name, ref in known.items() if name in strings}

@@ -1,5 +1,7 @@
 """Files of the history: one Arrow file per pending batch, Parquet for groups of batches.
 
+A Parquet file has its checksum in its name, a pending one at its end; reading compares them.
+
 One Arrow file is several times faster to write than Parquet files of seven kinds, and a commit
 waits for it.
 """
@@ -10,8 +12,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenflow.errors import DamagedFileError
 from evenflow.model import HistoryKind
-from evenflow.storage.bundle import pack, unpack
+from evenflow.storage.bundle import checksum, pack, unpack
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.history.encode import TablesByKind
 from evenflow.storage.history.schema import SCHEMAS
@@ -28,6 +31,7 @@ class HistoryFile(NamedTuple):
     kind: HistoryKind
     first_batch: int
     last_batch: int
+    checksum: str = ""  # missing in files of 0.1
 
     @property
     def batch_count(self) -> int:
@@ -38,11 +42,15 @@ class HistoryFile(NamedTuple):
     def path(self) -> str:
         """Path below the checkpoint."""
         batches = f"{self.first_batch:012d}-{self.last_batch:012d}"
-        return f"{HISTORY_FOLDER}/{self.kind}/{batches}.parquet"
+        end = f"-{self.checksum}" if self.checksum else ""
+        return f"{HISTORY_FOLDER}/{self.kind}/{batches}{end}.parquet"
 
     def read(self, store: FileStore) -> pa.Table:
         """Return all rows."""
-        return pq.read_table(pa.BufferReader(store.read(self.path)), schema=SCHEMAS[self.kind])
+        data = store.read(self.path)
+        if self.checksum and checksum(data) != self.checksum:
+            raise _damage(store, self.path)
+        return pq.read_table(pa.BufferReader(data), schema=SCHEMAS[self.kind])
 
     def write(self, store: FileStore, tables: Iterable[pa.Table]) -> None:
         """Write the rows of some tables."""
@@ -51,15 +59,16 @@ class HistoryFile(NamedTuple):
         with pq.ParquetWriter(sink, schema, use_dictionary=repeating) as writer:
             for group in _row_groups(tables):
                 writer.write_table(group)
-        store.write(self.path, [sink.getvalue()])
+        data = sink.getvalue()
+        store.write(self._replace(checksum=checksum(data)).path, [data], flush=True)
 
 
 def list_files(store: FileStore, kind: HistoryKind) -> tuple[list[HistoryFile], list[HistoryFile]]:
     """Return the files of a kind in order, and files that a merged one has replaced."""
     files = []
     for name in store.list_names(f"{HISTORY_FOLDER}/{kind}"):
-        first, _, last = name.removesuffix(".parquet").partition("-")
-        files.append(HistoryFile(kind, int(first), int(last)))
+        first, last, *rest = name.removesuffix(".parquet").split("-")
+        files.append(HistoryFile(kind, int(first), int(last), *rest))
     files.sort(key=lambda file: (file.first_batch, -file.last_batch))
     current: list[HistoryFile] = []
     for file in files:
@@ -86,18 +95,29 @@ def write_pending(store: FileStore, batch: int, tables: Mapping[str, pa.Table]) 
     """Write the rows of a batch; an earlier attempt of the same batch is replaced."""
     rows = [pack(table).to_pybytes() for table in tables.values()]
     kinds = pa.table({"kind": list(tables), "rows": pa.array(rows, pa.large_binary())})
-    store.write(_pending_path(batch), [pack(kinds)])
+    data = pack(kinds)
+    store.write(_pending_path(batch), [data, checksum(data).encode()], flush=True)
 
 
 def read_pending(store: FileStore) -> dict[int, TablesByKind]:
     """Return the rows of all pending batches."""
     return {
-        int(name): {
-            row["kind"]: unpack(row["rows"])
-            for row in unpack(store.read(_pending_path(int(name)))).to_pylist()
-        }
+        int(name): _read_pending_batch(store, _pending_path(int(name)))
         for name in store.list_names(PENDING_FOLDER)
     }
+
+
+def _read_pending_batch(store: FileStore, path: str) -> TablesByKind:
+    data = store.read(path)
+    data, written = data[: -len(checksum(b""))], data[-len(checksum(b"")) :]
+    if checksum(data).encode() != written.to_pybytes():
+        raise _damage(store, path)
+    return {row["kind"]: unpack(row["rows"]) for row in unpack(data).to_pylist()}
+
+
+def _damage(store: FileStore, path: str) -> DamagedFileError:
+    remedy = "restore it from a backup or delete the folder history; results do not need it"
+    return store.damage(path, "its checksum does not match", remedy)
 
 
 def delete_pending(store: FileStore, batches: Iterable[int]) -> None:
