@@ -85,7 +85,7 @@ class AlternatingBalancer(Balancer):
 
         def timed(batches: Any, batch: int) -> None:
             began = time.thread_time()
-            compact(batches, now)
+            compact(batches, batch)
             self.history_seconds += time.thread_time() - began
 
         self._history._compact = timed  # type: ignore[method-assign]
