@@ -23,20 +23,20 @@ from evenflow.cli import (
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError, SetupError
 
-# Packages add commands with an entry point in this group: `register(app: typer.Typer) -> None`.
+# A package adds commands with an entry point in this group: `register(app: typer.Typer) -> None`.
 COMMANDS_GROUP = "evenflow.commands"
 _SERVICE_PANEL = "A running service"
 
 
 class ErrorHandlingGroup(TyperGroup):
-    """Prints input errors as lines on stderr with exit code 2, set-up errors with 4."""
+    """Prints errors that the user can fix; exit code 2 for wrong input, 4 for a wrong set-up."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command without a traceback for errors that the user can fix."""
+        """Run the command; print an error line instead of a traceback."""
         try:
             return super().invoke(ctx)
         except InputError as error:
-            for problem in getattr(error, "problems", (error,)):
+            for problem in getattr(error, "problems", (error,)):  # a specification has several
                 print_error(str(problem))
             raise typer.Exit(2) from error
         except SetupError as error:
@@ -109,11 +109,11 @@ def main() -> None:
     code = 0
     try:
         app()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except SystemExit as request:  # as in Python, a message as code means 1
+        code = request.code if isinstance(request.code, int) else int(request.code is not None)
     if "duckdb" not in sys.modules:
         sys.exit(code)
-    # The DuckDB binding prints errors on interpreter shutdown: skip it.
+    # DuckDB prints errors when the interpreter shuts down: exit without a shutdown.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -105,3 +105,30 @@ class HistoryKind(StrEnum):
     PLANS = "plans"  # a plan, in the first file of a block of batches that refers to it
     DECISIONS = "decisions"  # a decision
     OUTCOMES = "outcomes"  # what was measured after a decision
+
+
+class QueryForm(StrEnum):
+    """How a query was declared."""
+
+    QUERY = "query"  # one SQL text
+    TEMPLATE = "template"  # one SQL text with parameters, for many subscriptions
+    OPERATOR = "operator"  # a Python class
+
+
+class QueryKind(StrEnum):
+    """What a query compiles to: which state it needs, and what its rows produce."""
+
+    STATELESS = "stateless"  # no state; a row produces at most one result per branch
+    AGGREGATE = "aggregate"  # partial panes of windows
+    JOIN = "join"  # buffered rows of streams joined within a time bound
+    JOIN_AGGREGATE = "join_aggregate"  # both
+    TEMPLATE = "template"  # subscriptions, matched with each event
+    PYTHON = "python"  # what a Python operator stores
+
+
+class EnvelopeKind(StrEnum):
+    """What the blob of an envelope holds."""
+
+    ROWS = "rows"  # rows as an Arrow stream
+    FILE_REF = "file_ref"  # a `PartRef` to rows in a chunk file, as JSON
+    POISON = "poison"  # rows whose event time is missing or invalid

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from evenflow.service.watcher import PublishedState
 
-_REPLAY_EVENTS, _MAX_QUEUED = 60, 8
+_MAX_RECENT_EVENTS, _MAX_QUEUED_EVENTS = 60, 8
 _HEARTBEAT_SECONDS, _SEND_TIMEOUT_SECONDS = 15.0, 10.0
 
 
@@ -22,25 +22,25 @@ _HEARTBEAT_SECONDS, _SEND_TIMEOUT_SECONDS = 15.0, 10.0
 class EventClient:
     """One open connection; lives on the event loop of the server until it is closed."""
 
-    queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_MAX_QUEUED))
-    disconnect: asyncio.Event = field(default_factory=asyncio.Event)
+    queue: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_MAX_QUEUED_EVENTS))
+    dropped: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class EventHub:
     """All open connections. Lives as long as the server; used only on its event loop."""
 
-    def __init__(self, limit: int) -> None:
-        self.max_clients = limit
+    def __init__(self, max_clients: int) -> None:
+        self.max_clients = max_clients
         self.current: PublishedState | None = None
         self.clients: set[EventClient] = set()
         self.dropped_clients = 0
-        # Event ids of an earlier server process must not match ours.
+        # Part of each event id: a client of an earlier server process gets the whole state.
         self._instance_id, self._last_event_number = uuid.uuid4().hex[:8], 0
-        self._recent_events: deque[tuple[int, bytes]] = deque(maxlen=_REPLAY_EVENTS)
-        self._state_event: bytes | None = None
+        self._recent_events: deque[tuple[int, bytes]] = deque(maxlen=_MAX_RECENT_EVENTS)
+        self._state_event: bytes | None = None  # `current.state`, serialised on first use
 
     def publish(self, published: PublishedState) -> None:
-        """Queue the delta for every client, serialised once."""
+        """Serialise the delta once and queue it for every client."""
         self._last_event_number += 1
         self.current, self._state_event = published, None
         event = self._format_event("batch", published.delta.model_dump_json(exclude_unset=True))
@@ -53,13 +53,13 @@ class EventHub:
         for client in list(self.clients):
             self._drop(client)
 
-    def join(self, last_id: str) -> EventClient | None:
-        """Add a client with its first events queued; None if there are too many."""
+    def join(self, last_event_id: str) -> EventClient | None:
+        """Add a client and queue its first events; None if too many clients are connected."""
         if len(self.clients) >= self.max_clients:
             return None
         client = EventClient()
         self.clients.add(client)
-        for event in self._initial_events(last_id):
+        for event in self._initial_events(last_event_id):
             client.queue.put_nowait(event)
         return client
 
@@ -67,11 +67,12 @@ class EventHub:
         """Remove a client."""
         self.clients.discard(client)
 
-    def _initial_events(self, last_id: str) -> list[bytes]:
-        instance, _, number = last_id.partition("-")
-        if instance == self._instance_id and number.isdecimal():
+    def _initial_events(self, last_event_id: str) -> list[bytes]:
+        instance_id, _, number = last_event_id.partition("-")
+        if instance_id == self._instance_id and number.isdecimal():
             missed = [event for n, event in self._recent_events if n > int(number)]
-            if int(number) + len(missed) == self._last_event_number and len(missed) < _MAX_QUEUED:
+            is_complete = int(number) + len(missed) == self._last_event_number
+            if is_complete and len(missed) < _MAX_QUEUED_EVENTS:
                 return missed
         if self.current is None:
             return []
@@ -87,12 +88,12 @@ class EventHub:
 
     def _drop(self, client: EventClient) -> None:
         self.dropped_clients += 1
-        client.disconnect.set()
+        client.dropped.set()
         self.leave(client)
 
     def _format_event(self, kind: str, data: str) -> bytes:
-        number = f"{self._instance_id}-{self._last_event_number}"
-        return f"id: {number}\nevent: {kind}\ndata: {data}\n\n".encode()
+        event_id = f"{self._instance_id}-{self._last_event_number}"
+        return f"id: {event_id}\nevent: {kind}\ndata: {data}\n\n".encode()
 
 
 class EventsEndpoint:
@@ -106,14 +107,14 @@ class EventsEndpoint:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         client = self.hub.join(headers.get(b"last-event-id", ""))
         if client is None:
-            message = f"{self.hub.max_clients} clients are connected, the maximum; close one"
+            message = f"at most {self.hub.max_clients} clients can be connected; close one"
             response = JSONResponse({"error": message}, 503, headers={"retry-after": "10"})
             await response(scope, receive, send)
             return
         tasks = [
             asyncio.ensure_future(_send_events(client, send)),
-            asyncio.ensure_future(_disconnected(receive)),
-            asyncio.ensure_future(client.disconnect.wait()),
+            asyncio.ensure_future(_client_disconnected(receive)),
+            asyncio.ensure_future(client.dropped.wait()),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -125,16 +126,12 @@ class EventsEndpoint:
 
 
 async def _send_events(client: EventClient, send: Send) -> None:
-    start = {
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),
-        ],
-    }
-    await send(start)
+    headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
     while True:
         # Not wait_for: before Python 3.12 it may lose a cancellation.
@@ -142,11 +139,11 @@ async def _send_events(client: EventClient, send: Send) -> None:
             async with asyncio.timeout(_HEARTBEAT_SECONDS):
                 event = await client.queue.get()
         except TimeoutError:
-            event = b": beat\n\n"
+            event = b": heartbeat\n\n"  # a comment, which clients ignore
         async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
             await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _client_disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

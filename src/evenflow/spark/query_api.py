@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.errors import InputError
+from evenflow.model.codes import QueryForm
 from evenflow.names import join_names
 from evenflow.spark.driver.submission import (
     KeyArgument,
@@ -51,7 +52,7 @@ def query(
     `publish` makes its results a stream for other queries; `worker` pins it to a worker. A query
     that cannot run continuously is refused with what to write instead.
     """
-    return self._submit(Submission("query", name, sql, key_spec(key), publish, worker))
+    return self._submit(Submission(QueryForm.QUERY, name, sql, key_spec(key), publish, worker))
 
 
 def template(
@@ -64,7 +65,7 @@ def template(
     worker: int | None = None,
 ) -> Hosted:
     """Host one SQL text with parameters such as :symbol, for very many subscriptions."""
-    return self._submit(Submission("template", name, sql, key_spec(key), publish, worker))
+    return self._submit(Submission(QueryForm.TEMPLATE, name, sql, key_spec(key), publish, worker))
 
 
 def operator(
@@ -80,7 +81,9 @@ def operator(
     """Host a Python class over Arrow tables, for what SQL cannot express."""
     inputs = (streams,) if isinstance(streams, str) else tuple(streams)
     path = operator_path(operator)
-    return self._submit(Submission("operator", name, path, key_spec(key), publish, worker, inputs))
+    return self._submit(
+        Submission(QueryForm.OPERATOR, name, path, key_spec(key), publish, worker, inputs)
+    )
 
 
 def subscribe(self: QueryMethods, name: str, rows: Any) -> None:

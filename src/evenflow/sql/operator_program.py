@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from evenflow.errors import InputError
+from evenflow.model.codes import QueryKind
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.keys import normalize_key
 from evenflow.sql.engine import Engine
@@ -23,7 +24,7 @@ class OperatorProgram:
     time_columns: Mapping[str, str]
     reads: Mapping[str, tuple[str, ...]]
     sql: str = ""
-    kind: str = "python"
+    kind: str = QueryKind.PYTHON
     tables: tuple[str, ...] = ()
     lag_us: int = 0
     parameters: pa.Schema | None = None

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.errors import InputError
+from evenflow.model.codes import QueryKind
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.keys import QueryKeys, normalize_key
 from evenflow.sql.compile.parse import parse_query
@@ -118,7 +119,7 @@ def compile_template(
             raise InputError(f"the type of :{untyped[0]} is not known; compare it with a column")
         program = _build_program(name, sql, compiler, root, key)
     schema = pa.schema([("subscription", STRING), *parameters.items()])
-    return replace(program, kind="template", plan=replace(program.plan, parameters=schema))
+    return replace(program, kind=QueryKind.TEMPLATE, plan=replace(program.plan, parameters=schema))
 
 
 @contextmanager
@@ -180,5 +181,5 @@ def _program_kind(nodes: list[PlanNode]) -> str:
     joins = any(isinstance(node, SelectNode) and len(node.inputs) > 1 for node in nodes)
     aggregates = any(isinstance(node, AggregateNode) for node in nodes)
     if aggregates:
-        return "join_aggregate" if joins else "aggregate"
-    return "join" if joins else "stateless"
+        return QueryKind.JOIN_AGGREGATE if joins else QueryKind.AGGREGATE
+    return QueryKind.JOIN if joins else QueryKind.STATELESS

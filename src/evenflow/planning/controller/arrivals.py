@@ -1,4 +1,4 @@
-"""Arrivals: places all queries that arrive at one batch boundary together."""
+"""Arrivals: all queries that arrive at one batch boundary are placed together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -22,19 +22,19 @@ def place_arriving_queries(
     config: Balancing,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
-    """Place the queries of `streams` that are not in the plan, in their order.
+    """Place the queries of `streams` that are not in the plan, in the order of `streams`.
 
-    streams  streams that each query reads, hosted and arriving queries
-    loads    of queries, where known; the others count as the mean of the known, or 1
-    rates    bytes of each stream in a batch, where known; the others count as their mean
+    streams  query -> streams it reads; both hosted and arriving queries
+    loads    query -> load; a query without one gets the mean of the others, or 1
+    rates    stream -> bytes per batch; a stream without one gets the mean of the others, or 1
 
-    Whole queries on drained workers count as arriving too. With `queries` off they go to the
-    workers with the fewest queries.
+    Whole queries on drained workers are placed again. If `config.queries` is off, arrivals go to
+    the workers with the fewest queries.
 
     >>> place_arriving_queries(Plan(2, {"a": 1}), {"a": ("s",), "b": ("s",)}, {}, Balancing())
     {'b': 1}
     """
-    whole = {name: read for name, read in streams.items() if name not in plan.tables}
+    whole = {name: names for name, names in streams.items() if name not in plan.tables}
     current = np.array([_current_worker(plan, name) for name in whole], dtype=np.int32)
     arriving = [name for name, worker in zip(whole, current, strict=True) if worker == NOWHERE]
     if not arriving or config.queries == OFF:
@@ -45,8 +45,8 @@ def place_arriving_queries(
         current=current,
     )
     placer = ONLINE[config.queries](problem, config.new_rng())
-    workers = dict(zip(whole, place_arrivals(placer, problem).workers.tolist(), strict=True))
-    return {name: workers[name] for name in arriving}
+    placement = dict(zip(whole, place_arrivals(placer, problem).workers.tolist(), strict=True))
+    return {name: placement[name] for name in arriving}
 
 
 def _current_worker(plan: Plan, name: str) -> int:
@@ -62,18 +62,18 @@ def active_capacities(plan: Plan) -> Floats:
 
 
 def build_subscriptions(
-    whole: StreamsByQuery, loads: Mapping[str, float], rates: Mapping[str, float]
+    streams: StreamsByQuery, loads: Mapping[str, float], rates: Mapping[str, float]
 ) -> Subscriptions:
-    """Return queries and streams by position; unknown or zero loads and rates become the mean."""
-    position: dict[str, int] = {}
-    for read in whole.values():
-        for stream in read:
-            position.setdefault(stream, len(position))
-    position.setdefault("", len(position))  # for queries that read no stream
+    """Return queries and streams as arrays; an unknown or zero load or rate becomes the mean."""
+    index: dict[str, int] = {}
+    for names in streams.values():
+        for name in names:
+            index.setdefault(name, len(index))
+    index.setdefault("", len(index))  # stands for a stream in queries that read none
     return Subscriptions.from_source_sets(
-        [[position[stream] for stream in read or ("",)] for read in whole.values()],
-        _fill_unknown_with_mean([rates.get(stream, 0.0) for stream in position]),
-        _fill_unknown_with_mean([loads.get(name, 0.0) for name in whole]),
+        [[index[name] for name in names or ("",)] for names in streams.values()],
+        _fill_unknown_with_mean([rates.get(stream, 0.0) for stream in index]),
+        _fill_unknown_with_mean([loads.get(query, 0.0) for query in streams]),
     )
 
 
@@ -93,7 +93,7 @@ def mean_query_loads(snapshots: Sequence[Snapshot], names: Iterable[str]) -> dic
 
 
 def mean_stream_bytes(snapshots: Sequence[Snapshot]) -> dict[str, float]:
-    """Return the mean bytes per busy batch of one copy of each stream."""
+    """Return the mean bytes of each stream in a busy batch; copies to more workers do not count."""
     busy = busy_snapshots(snapshots)
     sums: dict[str, float] = {}
     for snapshot in busy:

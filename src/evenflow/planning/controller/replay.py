@@ -1,8 +1,8 @@
-"""Replay: runs the controller over recorded batches, in a closed loop.
+"""Replay: runs the controller over recorded batches; its plans change where the load is.
 
-The load of keys and queries is as recorded; their workers follow the replayed plans, with the delay
-of the runtime: a decision at the end of batch b is in force from b + 2 on. A plan for source
-traffic takes one batch to make and is proposed at the end of it.
+The load of each key and query is as recorded; its worker is the one of the replayed plan. As in a
+run, a plan decided at the end of batch b is in force from b + 2 on, and traffic repair takes one
+batch: it starts at the end of b and its plan is considered at the end of b + 1.
 """
 
 from collections.abc import Sequence
@@ -49,67 +49,67 @@ def replay_history(
     """Run the controller over recorded batches, with the recorded number of workers or another."""
     if not snapshots:
         raise InputError("no batches are recorded; a replay needs at least one")
-    if workers is not None and workers < 1:
+    first_plan = snapshots[0].plan
+    workers = first_plan.workers if workers is None else workers
+    if workers < 1:
         raise InputError(f"a replay needs at least one worker, got {workers}")
-    plan = snapshots[0].plan
-    resized = workers is not None and workers != plan.workers
-    if workers is not None and resized:
-        plan = Plan(workers)
-    next_plan = plan
+    resized = workers != first_plan.workers
+    plan = next_plan = Plan(workers) if resized else first_plan
     window: list[Snapshot] = []
     decisions: list[Decision] = []
     replayed: list[BalanceMetrics] = []
-    basis: Snapshot | None = None  # last snapshot that `repair` was planned from
+    repair_basis: Snapshot | None = None  # the last one that a repair was planned from
     repair: Plan | None = None
     for recorded in snapshots:
         next_plan = _host_recorded_queries(next_plan, recorded, window, config)
         plan = _align_queries(plan, next_plan)
-        drain = frozenset[int]() if resized else recorded.workers_to_drain
-        snapshot = snapshot_under_plan(recorded, plan, next_plan, drain)
+        workers_to_drain = frozenset[int]() if resized else recorded.workers_to_drain
+        snapshot = snapshot_under_plan(recorded, plan, next_plan, workers_to_drain)
         window = [*select_window(window, config.window), snapshot]
         replayed.append(measured_balance([snapshot]))
         decision = propose(window, decisions, config, repair)
         if used_repair(decision):
             repair = None
-        if repair is None and decision.plan is None and is_repair_due(basis, snapshot, config):
-            basis, repair = snapshot, plan_traffic_repair(window, config)
+        may_repair = repair is None and decision.plan is None
+        if may_repair and is_repair_due(repair_basis, snapshot, config):
+            repair_basis, repair = snapshot, plan_traffic_repair(window, config)
         decisions.append(decision)
         plan, next_plan = next_plan, decision.plan or next_plan
-    original = tuple(measured_balance([recorded]) for recorded in snapshots)
-    return Replay(tuple(decisions), original, tuple(replayed))
+    recorded_balance = tuple(measured_balance([snapshot]) for snapshot in snapshots)
+    return Replay(tuple(decisions), recorded_balance, tuple(replayed))
 
 
 def _host_recorded_queries(
-    plan: Plan, recorded: Snapshot, snapshots: Sequence[Snapshot], config: Balancing
+    plan: Plan, recorded: Snapshot, earlier: Sequence[Snapshot], config: Balancing
 ) -> Plan:
-    """Return the plan with the queries of a recorded batch: some arrived, some left."""
+    """Return the plan without queries that left before the recorded batch, with those that came."""
     queries = recorded.queries
-    known = plan.placement.keys() | plan.tables.keys()
-    new_keyed = sorted(recorded.plan.tables.keys() & queries.keys() - known)
+    planned = plan.placement.keys() | plan.tables.keys()
+    new_keyed = sorted(recorded.plan.tables.keys() & queries.keys() - planned)
     tables = {name: table for name, table in plan.tables.items() if name in queries}
     tables |= {name: RoutingTable() for name in new_keyed}
     placement = {name: worker for name, worker in plan.placement.items() if name in queries}
-    hosted = replace(plan, placement=placement, tables=tables)
+    plan = replace(plan, placement=placement, tables=tables)
     streams = {name: query.streams for name, query in queries.items()}
-    window = select_window(snapshots, config.window)
+    window = select_window(earlier, config.window)
     loads = mean_query_loads(window, placement)
-    arrivals = place_arriving_queries(hosted, streams, loads, config, mean_stream_bytes(window))
-    return replace(hosted, placement={**placement, **arrivals})
+    arrivals = place_arriving_queries(plan, streams, loads, config, mean_stream_bytes(window))
+    return replace(plan, placement={**placement, **arrivals})
 
 
 def _align_queries(plan: Plan, next_plan: Plan) -> Plan:
-    """Return the plan in force with the queries of the next plan."""
-    hosted = (*next_plan.placement, *next_plan.tables)
-    tables = {name: plan.tables[name] for name in sorted(plan.tables.keys() & set(hosted))}
-    placement = {name: plan.placement[name] for name in hosted if name in plan.placement}
-    known = placement.keys() | tables.keys()
-    placement |= {name: w for name, w in next_plan.placement.items() if name not in known}
-    tables |= {name: table for name, table in next_plan.tables.items() if name not in known}
+    """Return the plan in force for the queries of the next plan; new ones as in that plan."""
+    queries = (*next_plan.placement, *next_plan.tables)
+    tables = {name: plan.tables[name] for name in sorted(plan.tables.keys() & set(queries))}
+    placement = {name: plan.placement[name] for name in queries if name in plan.placement}
+    planned = placement.keys() | tables.keys()
+    placement |= {name: w for name, w in next_plan.placement.items() if name not in planned}
+    tables |= {name: table for name, table in next_plan.tables.items() if name not in planned}
     return replace(plan, placement=placement, tables=tables)
 
 
 def snapshot_under_plan(
-    recorded: Snapshot, plan: Plan, next_plan: Plan, drain: frozenset[int]
+    recorded: Snapshot, plan: Plan, next_plan: Plan, workers_to_drain: frozenset[int]
 ) -> Snapshot:
     """Return a recorded batch as it would have been measured under another plan."""
     queries = {
@@ -122,28 +122,28 @@ def snapshot_under_plan(
         interval_seconds=recorded.interval_seconds,
         plan=plan,
         next_plan=next_plan,
-        workers_to_drain=drain,
+        workers_to_drain=workers_to_drain,
         queries=queries,
         shipped_bytes=_shipped_under_plan(recorded, plan),
         worker_cpu_seconds=sum((q.load for q in queries.values()), np.zeros(plan.workers)),
     )
 
 
-def _query_under_plan(query: QueryLoad, name: str, before: Plan, after: Plan) -> QueryLoad:
+def _query_under_plan(query: QueryLoad, name: str, recorded_plan: Plan, plan: Plan) -> QueryLoad:
     keys, total_state = None, query.state_bytes.sum()
-    if name in after.placement:
-        share = np.zeros(after.workers)
-        share[after.placement[name]] = 1.0
+    if name in plan.placement:
+        share = np.zeros(plan.workers)
+        share[plan.placement[name]] = 1.0
         state = share * total_state
     elif query.keys is None:  # recorded as a whole query: assume that the hash spreads it evenly
-        share = _spread_evenly(1.0, after)
+        share = _spread_evenly(1.0, plan)
         state = share * total_state
     else:
-        keys = _keys_under_plan(query.keys, name, before, after)
-        heavy = np.bincount(keys.owner, weights=keys.cost, minlength=after.workers)
+        keys = _keys_under_plan(query.keys, name, recorded_plan, plan)
+        heavy = np.bincount(keys.owner, weights=keys.cost, minlength=plan.workers)
         load = heavy + keys.rest_cost
-        share = load / load.sum() if load.sum() > 0 else _spread_evenly(1.0, after)
-        state = np.bincount(keys.owner, weights=keys.state_bytes, minlength=after.workers)
+        share = load / load.sum() if load.sum() > 0 else _spread_evenly(1.0, plan)
+        state = np.bincount(keys.owner, weights=keys.state_bytes, minlength=plan.workers)
         state = state + keys.rest_state_bytes
     return replace(
         query,
@@ -157,40 +157,40 @@ def _query_under_plan(query: QueryLoad, name: str, before: Plan, after: Plan) ->
     )
 
 
-def _keys_under_plan(keys: KeyStats, name: str, before: Plan, after: Plan) -> KeyStats:
-    """Return the key statistics; light keys are spread evenly if the number of workers differs."""
+def _keys_under_plan(keys: KeyStats, name: str, recorded_plan: Plan, plan: Plan) -> KeyStats:
+    """Return where keys would be; if the number of workers differs, light keys spread evenly."""
 
-    def light(values: Floats | Indices) -> Floats:
-        if before.workers == after.workers:
-            return redistribute_rest(values.astype(np.float64), before, after)
-        return _spread_evenly(float(values.sum()), after)
+    def redistribute(values: Floats | Indices) -> Floats:
+        if recorded_plan.workers == plan.workers:
+            return redistribute_rest(values.astype(np.float64), recorded_plan, plan)
+        return _spread_evenly(float(values.sum()), plan)
 
     return replace(
         keys,
-        owner=after.route(name, keys.hashes),
-        rest_keys=light(keys.rest_keys).astype(np.int64),
-        rest_cost=light(keys.rest_cost),
-        rest_state_bytes=light(keys.rest_state_bytes),
-        rest_fixed_cost=light(keys.rest_fixed_cost),
+        owner=plan.route(name, keys.hashes),
+        rest_keys=redistribute(keys.rest_keys).astype(np.int64),
+        rest_cost=redistribute(keys.rest_cost),
+        rest_state_bytes=redistribute(keys.rest_state_bytes),
+        rest_fixed_cost=redistribute(keys.rest_fixed_cost),
     )
 
 
 def _spread_evenly(total: float, plan: Plan) -> Floats:
-    parts = np.zeros(plan.workers)
-    parts[list(plan.active)] = total / len(plan.active)
-    return parts
+    per_worker = np.zeros(plan.workers)
+    per_worker[list(plan.active)] = total / len(plan.active)
+    return per_worker
 
 
 def _shipped_under_plan(recorded: Snapshot, plan: Plan) -> dict[str, Floats]:
-    """Return each stream once per worker of its whole queries; spread evenly if it has none."""
+    """Return bytes by stream: all to each worker whose whole queries read it, or spread evenly."""
     shipped: dict[str, Floats] = {}
-    for stream, rate in mean_stream_bytes([recorded]).items():
-        readers = {
+    for stream, size in mean_stream_bytes([recorded]).items():
+        workers = {
             plan.placement[name]
             for name, query in recorded.queries.items()
             if stream in query.streams and name in plan.placement
         }
-        sent = np.zeros(plan.workers)
-        sent[list(readers)] = rate
-        shipped[stream] = sent if readers else _spread_evenly(rate, plan)
+        copies = np.zeros(plan.workers)
+        copies[list(workers)] = size
+        shipped[stream] = copies if workers else _spread_evenly(size, plan)
     return shipped

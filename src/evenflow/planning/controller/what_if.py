@@ -1,10 +1,11 @@
-"""What-if: the plan that would follow with other workers, rates or pins."""
+"""What-if: the plan that the controller would choose with other workers, rates or pins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.model import (
@@ -18,7 +19,6 @@ from evenflow.model import (
     VerdictCode,
     moves_between,
 )
-from evenflow.model.arrays import Floats
 from evenflow.model.snapshot import WORKER_FIELDS
 from evenflow.names import join_names
 from evenflow.planning.controller.build_decision import DecisionContext
@@ -33,7 +33,7 @@ from evenflow.planning.controller.window import select_window
 class Scenario:
     """Changes to evaluate: workers added and dropped, a factor on all rates, queries pinned.
 
-    Added are drained workers first, then workers that the flow does not have yet.
+    `added_workers` are drained workers first, then workers that the flow does not have yet.
     """
 
     added_workers: int = 0
@@ -50,7 +50,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """The plan that would follow, and its effect. The flow itself is not changed."""
+    """The plan that the controller would choose, and its effect. The run itself does not change."""
 
     plan: Plan
     before: BalanceMetrics
@@ -63,7 +63,7 @@ class ScenarioResult:
 def evaluate_scenario(
     snapshots: Sequence[Snapshot], scenario: Scenario, config: Balancing
 ) -> ScenarioResult:
-    """Plan for a scenario as if it were real: from one batch, without move costs or a budget."""
+    """Return the plan for a scenario; one batch is enough, moves are free and without a budget."""
     if not snapshots:
         raise InputError("no batches are recorded; a scenario needs at least one")
     window = select_window(snapshots, config.window)
@@ -75,13 +75,13 @@ def evaluate_scenario(
     decision = decide(changed, (), eager)
     last = changed[-1]
     if config.repair != OFF:
-        then = [*changed[:-1], replace(last, next_plan=decision.plan or last.next_plan)]
-        repair = decide_traffic_repair(plan_traffic_repair(then, eager), then, (), eager)
+        balanced = [*changed[:-1], replace(last, next_plan=decision.plan or last.next_plan)]
+        repair = decide_traffic_repair(plan_traffic_repair(balanced, eager), balanced, (), eager)
         if repair.plan is not None:
             decision = replace(repair, verdicts=(*decision.verdicts, *repair.verdicts))
     plan = decision.plan or last.next_plan
     after = decision.predicted or decision.before
-    current = replace(last.next_plan, placement=window[-1].next_plan.placement)
+    current = replace(last.next_plan, placement=window[-1].next_plan.placement)  # no pins
     return ScenarioResult(
         plan=plan,
         before=DecisionContext.build(window, (), config).before,
@@ -97,46 +97,46 @@ def _overload_verdicts(after: BalanceMetrics, last: Snapshot) -> tuple[Verdict, 
     if after.max_load <= last.interval_seconds:
         return ()
     message = (
-        f"the busiest worker would need {after.max_load:.3g} s a batch, batches come every "
-        f"{last.interval_seconds:.3g} s; all need {after.mean_load:.3g} s on average"
+        f"the busiest worker would need {after.max_load:.3g} s per batch, but a batch starts every "
+        f"{last.interval_seconds:.3g} s; workers need {after.mean_load:.3g} s on average"
     )
-    share = after.mean_load / last.interval_seconds
-    return (Verdict(VerdictCode.OVERLOAD, "workers", message, share),)
+    mean_utilisation = after.mean_load / last.interval_seconds
+    return (Verdict(VerdictCode.OVERLOAD, "workers", message, mean_utilisation),)
 
 
 def _apply_scenario(window: Sequence[Snapshot], scenario: Scenario) -> list[Snapshot]:
-    """Return the window as if it had been recorded with the changes just requested."""
+    """Return the window as if the workers, rates and pins of the scenario had been recorded."""
     plan = window[-1].next_plan
     _check_scenario(scenario, plan)
     activated = sorted(plan.drained)[: scenario.added_workers]
     workers = plan.workers + scenario.added_workers - len(activated)
-    drain = (plan.drained - set(activated)) | scenario.dropped_workers
-    rate, pins = scenario.rate_factor, scenario.pins
+    workers_to_drain = (plan.drained - set(activated)) | scenario.dropped_workers
+    rate_factor, pins = scenario.rate_factor, scenario.pins
     return [
         replace(
             snapshot,
             plan=_resize_plan(snapshot.plan, workers, {}),
             next_plan=_resize_plan(snapshot.next_plan, workers, pins),
-            workers_to_drain=drain,
+            workers_to_drain=workers_to_drain,
             queries={
-                name: _scale_query(query, workers, rate, name in pins)
+                name: _scale_query(query, workers, rate_factor, name in pins)
                 for name, query in snapshot.queries.items()
             },
             shipped_bytes={
-                stream: _pad_workers(sent, workers) * rate
+                stream: _pad_workers(sent, workers) * rate_factor
                 for stream, sent in snapshot.shipped_bytes.items()
             },
-            worker_cpu_seconds=_pad_workers(snapshot.worker_cpu_seconds, workers) * rate,
+            worker_cpu_seconds=_pad_workers(snapshot.worker_cpu_seconds, workers) * rate_factor,
         )
         for snapshot in window
     ]
 
 
 def _check_scenario(scenario: Scenario, plan: Plan) -> None:
-    unknown = [worker for worker in scenario.dropped_workers if worker not in plan.active]
-    if unknown:
+    not_active = [worker for worker in scenario.dropped_workers if worker not in plan.active]
+    if not_active:
         active = ", ".join(map(str, plan.active))
-        raise InputError(f"worker {unknown[0]} cannot be dropped; active workers are {active}")
+        raise InputError(f"worker {not_active[0]} cannot be dropped; active workers are {active}")
     for name, worker in scenario.pins.items():
         if name not in plan.placement:
             whole = join_names(plan.placement)
@@ -146,30 +146,31 @@ def _check_scenario(scenario: Scenario, plan: Plan) -> None:
 
 
 def _resize_plan(plan: Plan, workers: int, pins: Mapping[str, int]) -> Plan:
-    """Return a plan with more workers, drained at first, and queries on their pinned workers."""
-    new = frozenset(range(plan.workers, workers))
+    """Return the plan with added workers, drained as yet, and queries on the workers of `pins`."""
+    added = frozenset(range(plan.workers, workers))
     pinned = {name: worker for name, worker in pins.items() if name in plan.placement}
-    return Plan(workers, {**plan.placement, **pinned}, plan.tables, plan.drained | new)
+    return Plan(workers, {**plan.placement, **pinned}, plan.tables, plan.drained | added)
 
 
-def _pad_workers(values: Floats, workers: int) -> Floats:
-    padded: Floats = np.pad(values, (0, max(workers - len(values), 0)))
-    return padded
+def _pad_workers(values: NDArray[Any], workers: int) -> NDArray[Any]:
+    return np.pad(values, (0, max(workers - len(values), 0)))
 
 
-def _scale_query(query: QueryLoad, workers: int, rate: float, pinned: bool) -> QueryLoad:
+def _scale_query(query: QueryLoad, workers: int, rate_factor: float, pinned: bool) -> QueryLoad:
     scaled: dict[str, Any] = {
-        name: _pad_workers(getattr(query, name), workers) * rate for name in WORKER_FIELDS
+        name: _pad_workers(getattr(query, name), workers) * rate_factor for name in WORKER_FIELDS
     }
-    keys = None if query.keys is None else _scale_keys(query.keys, workers, rate)
+    keys = None if query.keys is None else _scale_keys(query.keys, workers, rate_factor)
     return replace(query, **scaled, keys=keys, pinned=query.pinned or pinned)
 
 
-def _scale_keys(keys: KeyStats, workers: int, rate: float) -> KeyStats:
-    names = ("rest_cost", "rest_state_bytes", "rest_fixed_cost")
-    scaled: dict[str, Any] = {
-        name: _pad_workers(getattr(keys, name), workers) * rate for name in names
-    }
-    rest_keys = np.pad(keys.rest_keys, (0, max(workers - len(keys.rest_keys), 0)))
-    scaled |= {"cost": keys.cost * rate, "state_bytes": keys.state_bytes * rate}
-    return replace(keys, **scaled, rest_keys=rest_keys)
+def _scale_keys(keys: KeyStats, workers: int, rate_factor: float) -> KeyStats:
+    return replace(
+        keys,
+        cost=keys.cost * rate_factor,
+        state_bytes=keys.state_bytes * rate_factor,
+        rest_keys=_pad_workers(keys.rest_keys, workers),
+        rest_cost=_pad_workers(keys.rest_cost, workers) * rate_factor,
+        rest_state_bytes=_pad_workers(keys.rest_state_bytes, workers) * rate_factor,
+        rest_fixed_cost=_pad_workers(keys.rest_fixed_cost, workers) * rate_factor,
+    )

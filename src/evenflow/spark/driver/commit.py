@@ -19,7 +19,7 @@ Watermarks = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextState:
-    """Registry and plans in force from the next batch on, and how many commands they include.
+    """Registry and plan numbers for the next entry, and how many commands they include.
 
     resumed      uids of quarantined queries that run again
     kept_states  states of the queries that failed in this batch
@@ -36,10 +36,7 @@ class NextState:
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
-    """Return the reports without results and hand-offs of queries that failed on any worker.
-
-    The batch of a keyed query counts on all workers or on none.
-    """
+    """Drop results, hand-offs and published rows of queries that failed on any worker."""
     reports = list(reports)
     failed = {uid for report in reports for uid in report.failed}
     return [
@@ -56,7 +53,7 @@ def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
 def next_entry(
     entry: Entry, registry: Registry, reports: Iterable[Report], next_state: NextState
 ) -> Entry:
-    """Return the entry of the next batch; `registry` is the one of `entry`."""
+    """Return the entry of the next batch; `registry` is the one in force in `entry`."""
     reports = [report for report in reports if not report.idle]
     hosted = next_state.registry.by_uid.keys()
     state_refs, due_us = dict(entry.state_refs), dict(entry.due_us)
@@ -89,8 +86,8 @@ def next_entry(
         state_refs=state_refs,
         live_files=live_files,
         due_us={
-            worker: {uid: due for uid, due in dues.items() if uid in running}
-            for worker, dues in due_us.items()
+            worker: {uid: time_us for uid, time_us in by_uid.items() if uid in running}
+            for worker, by_uid in due_us.items()
         },
         incoming=tuple(h for report in reports for h in report.handoffs if h.uid in running),
         derived_rows=tuple(d for report in reports for d in report.published if d.uid in running),
@@ -133,47 +130,50 @@ def next_kept_states(
 def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report]) -> dict[str, int]:
     """Return the watermarks of the next batch; they never fall.
 
-    A source's is its delay behind the latest time seen. Rows that a query publishes in batch b are
-    read in b + 1, and rows of batch b are not earlier than its watermark in b - 1 allows.
+    A source's watermark is its latest event time minus its delay. Derived rows that are read in
+    batch b + 1 were published in b, and can be as early as their query's watermark in b - 1.
     """
-    marks = dict(entry.watermarks)
+    watermarks = dict(entry.watermarks)
     for report in reports:
         for stream, latest_us in report.max_event_time_us.items():
             spec = registry.streams[stream]
             if not spec.derived:
-                marks[stream] = max(marks.get(stream, NO_WATERMARK_US), latest_us - spec.delay_us)
-    return _with_derived_watermarks(marks, registry, entry.previous_watermarks)
+                _raise_watermark(watermarks, stream, latest_us - spec.delay_us)
+    _raise_derived(watermarks, registry, entry.previous_watermarks)
+    return watermarks
 
 
-def eventual_watermarks(marks: Watermarks, registry: Registry) -> dict[str, int]:
+def eventual_watermarks(watermarks: Watermarks, registry: Registry) -> dict[str, int]:
     """Return the watermarks that are reached if no more rows arrive."""
-    result = dict(marks)
+    result = dict(watermarks)
     for _ in range(1 + sum(spec.derived for spec in registry.streams.values())):
-        result = _with_derived_watermarks(result, registry, result)
+        _raise_derived(result, registry, result)
     return result
 
 
-def _with_derived_watermarks(
-    marks: dict[str, int], registry: Registry, basis: Watermarks
-) -> dict[str, int]:
+def _raise_derived(watermarks: dict[str, int], registry: Registry, inputs: Watermarks) -> None:
+    """Raise the watermarks of derived streams to those that `inputs` give their queries."""
     for name, spec in registry.streams.items():
         if spec.derived and name in registry.queries:
-            behind = query_watermark_us(registry.queries[name], basis)
-            if behind > NO_WATERMARK_US:
-                marks[name] = max(marks.get(name, NO_WATERMARK_US), behind - spec.delay_us)
-    return marks
+            query_us = query_watermark_us(registry.queries[name], inputs)
+            if query_us > NO_WATERMARK_US:
+                _raise_watermark(watermarks, name, query_us - spec.delay_us)
+
+
+def _raise_watermark(watermarks: dict[str, int], stream: str, to_us: int) -> None:
+    watermarks[stream] = max(watermarks.get(stream, NO_WATERMARK_US), to_us)
 
 
 def has_due_work(entry: Entry, registry: Registry) -> bool:
-    """Tell whether a batch without rows would have something to do."""
+    """Return whether a batch without new rows would have something to do."""
     if entry.incoming or entry.derived_rows or entry.resumed:
         return True
     if entry.next_plan_number is not None:
         return True
-    marks = eventual_watermarks(entry.watermarks, registry)
+    watermarks = eventual_watermarks(entry.watermarks, registry)
     return any(
-        due <= query_watermark_us(registry.by_uid[uid], marks)
-        for dues in entry.due_us.values()
-        for uid, due in dues.items()
+        time_us <= query_watermark_us(registry.by_uid[uid], watermarks)
+        for by_uid in entry.due_us.values()
+        for uid, time_us in by_uid.items()
         if uid in registry.by_uid
     )

@@ -17,9 +17,6 @@ EMPTY_ENVELOPE_COLUMNS = (
 ENVELOPE_SCHEMA = pa.schema(
     [("worker", pa.int32()), ("kind", pa.string()), ("name", pa.string()), ("blob", pa.binary())]
 )
-# Kinds: the blob is rows as an Arrow stream; a PartRef to rows in a chunk file, as JSON;
-# or rows whose event time is missing or invalid.
-ROWS, FILE_REF, POISON = "rows", "file_ref", "poison"
 CHUNK_FOLDER = "chunks"
 # Poison rows carry the columns that pruning removed in this one.
 POISON_REST_COLUMN = "_evenflow_rest"

@@ -1,5 +1,6 @@
 """Compiles definitions of queries: the driver to check a submission, a worker process to run it."""
 
+from evenflow.model.codes import QueryForm
 from evenflow.spark.protocol.registry import KeySpec, Registry
 from evenflow.sql import (
     Catalog,
@@ -31,8 +32,8 @@ def compile_definition(
     over: tuple[str, ...],
 ) -> CompiledQuery:
     """Compile a query, a template or an operator over some streams; InputError if it is invalid."""
-    if form == "query":
+    if form == QueryForm.QUERY:
         return compile_query(name, text, catalog, key=key)
-    if form == "template":
+    if form == QueryForm.TEMPLATE:
         return compile_template(name, text, catalog, key=key)
     return compile_operator(name, import_operator(text), over, catalog, key=key)

@@ -10,6 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from evenflow.errors import InputError
+from evenflow.model.codes import QueryForm
 from evenflow.names import join_names
 from evenflow.storage.bundle import PartRef
 
@@ -80,7 +81,7 @@ class Hosted:
     def promotable(self) -> bool:
         """Whether a plan may turn it from a whole into a keyed query."""
         movable = self.key_columns is None and self.pin is None
-        return movable and self.form == "query" and self.inferred is not None
+        return movable and self.form == QueryForm.QUERY and self.inferred is not None
 
 
 @dataclass(frozen=True)  # without slots, for its cached properties

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from evenflow.spark.protocol.envelope import FILE_REF, POISON, Envelope
+from evenflow.model.codes import EnvelopeKind
+from evenflow.spark.protocol.envelope import Envelope
 from evenflow.storage.bundle import PartRef, unpack
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.stored_parts import read_bytes, read_table
@@ -33,11 +34,11 @@ def open_inbox(
     poison: dict[str, list[pa.Table]] = defaultdict(list)
     shipped_bytes: Counter[str] = Counter()
     for envelope in sorted(envelopes, key=lambda e: (e.stream, e.kind, e.blob)):
-        if envelope.kind == FILE_REF:
+        if envelope.kind == EnvelopeKind.FILE_REF:
             blob = read_bytes(store, PartRef(*json.loads(envelope.blob)))
         else:
             blob = pa.py_buffer(envelope.blob)
-        if envelope.kind == POISON:
+        if envelope.kind == EnvelopeKind.POISON:
             poison[envelope.stream].append(unpack(blob))
         else:
             rows[envelope.stream].append(unpack(blob))

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from evenflow.jit import kernel
 from evenflow.model import hash_keys
 from evenflow.model.arrays import Bools, Floats, Hashes, Indices
+from evenflow.model.codes import QueryKind
 from evenflow.spark.protocol.key_counts import KeyCounts
 from evenflow.sql import Task
 
 MAX_LISTED_KEYS = 512
 _ONE_PER_ROW = np.zeros(0, dtype=np.int64)
 # Kinds that compare each row with the stored rows of its key.
-_PAIRING_KINDS = frozenset({"join", "join_aggregate", "template"})
+_PAIRING_KINDS = frozenset({QueryKind.JOIN, QueryKind.JOIN_AGGREGATE, QueryKind.TEMPLATE})
 _MAX_NAME_LENGTH = 100
 
 
@@ -58,7 +59,7 @@ def count_keys(
     else:
         idle_bytes = task.key_rows_and_bytes(idle)[1] if len(idle) else none
         state_bytes = np.concatenate([stored[1][listed], idle_bytes])
-    unexplained = rows_out - float(produced.sum()) if kind != "join_aggregate" else 0.0
+    unexplained = rows_out - float(produced.sum()) if kind != QueryKind.JOIN_AGGREGATE else 0.0
     return KeyCounts(
         hashes=keys,
         rows_in=np.concatenate([rows_in[listed], none]),
@@ -85,10 +86,12 @@ def _estimate_produced(
     weight: Floats
     if kind in _PAIRING_KINDS:
         weight = np.multiply(rows_in, stored_rows, dtype=np.float64)
-        if kind == "join_aggregate" or streams == 1:
+        if kind == QueryKind.JOIN_AGGREGATE or streams == 1:
             return weight
     else:
-        weight = np.asarray(rows_in > 0 if kind == "aggregate" else rows_in, dtype=np.float64)
+        weight = np.asarray(
+            rows_in > 0 if kind == QueryKind.AGGREGATE else rows_in, dtype=np.float64
+        )
     total = float(weight.sum())
     return np.multiply(weight, rows_out / total) if total else weight
 

@@ -16,20 +16,14 @@ import pyarrow.compute as pc
 
 from evenflow.model import Plan, hash_keys
 from evenflow.model.arrays import Workers
+from evenflow.model.codes import EnvelopeKind
 from evenflow.model.time import (
     MAX_EVENT_TIME_US,
     MIN_EVENT_TIME_US,
     event_times_us,
     valid_time_mask,
 )
-from evenflow.spark.protocol.envelope import (
-    CHUNK_FOLDER,
-    ENVELOPE_SCHEMA,
-    FILE_REF,
-    POISON,
-    POISON_REST_COLUMN,
-    ROWS,
-)
+from evenflow.spark.protocol.envelope import CHUNK_FOLDER, ENVELOPE_SCHEMA, POISON_REST_COLUMN
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.storage.bundle import PartRef, checksum, pack
@@ -151,12 +145,14 @@ def route_source(
             continue
         valid, poison = separate_poison(chunk, spec.time)
         if poison.num_rows:
-            yield _envelope([0], POISON, stream, pack(restore_poison_rows(poison, spec.schema)))
+            yield _envelope(
+                [0], EnvelopeKind.POISON, stream, pack(restore_poison_rows(poison, spec.schema))
+            )
         valid = select_needed(valid, spec.schema, columns)
         if full_stream_workers and valid.num_rows:
             yield _broadcast(ledger.store, full_stream_workers, stream, pack(valid), batch)
         for worker, share in split_by_key(valid, demand):
-            yield _envelope([worker], ROWS, stream, pack(share))
+            yield _envelope([worker], EnvelopeKind.ROWS, stream, pack(share))
 
 
 def _gather_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -182,11 +178,11 @@ def _broadcast(
     The file is named by its content, so a second attempt writes the same file.
     """
     if len(workers) == 1 or blob.size < _MIN_FILE_BYTES:
-        return _envelope(workers, ROWS, stream, blob)
+        return _envelope(workers, EnvelopeKind.ROWS, stream, blob)
     file = f"{CHUNK_FOLDER}/{batch:012d}-{blake2b(blob, digest_size=16).hexdigest()}"
     store.write(file, [blob])
     ref = json.dumps(PartRef(file, 0, blob.size, checksum(blob))).encode()
-    return _envelope(workers, FILE_REF, stream, pa.py_buffer(ref))
+    return _envelope(workers, EnvelopeKind.FILE_REF, stream, pa.py_buffer(ref))
 
 
 def _envelope(workers: list[int], kind: str, stream: str, blob: pa.Buffer) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""The FROM clause: names become streams, tables and subqueries, joins become conditions."""
+"""The FROM clause: resolves names to streams, tables and subqueries, and collects conditions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from evenflow.sql.types import canonical_type
 
 @dataclass
 class FromClause:
-    """Inputs and reference tables, with the conditions of inner joins and WHERE."""
+    """Items of FROM by alias; `conjuncts` are the conditions of inner joins and of WHERE."""
 
     inputs: list[NodeInput] = field(default_factory=list)
     references: list[TableReference] = field(default_factory=list)
@@ -31,12 +31,12 @@ class FromClause:
 
     @property
     def joins_subscriptions(self) -> bool:
-        """Whether rows are joined with the subscriptions of a template here."""
+        """Whether this SELECT joins rows with the subscriptions of a template."""
         return any(r.table == SUBSCRIPTIONS_ALIAS for r in self.references)
 
     @property
     def translator(self) -> Translator:
-        """The translator of expressions over this FROM."""
+        """The translator of expressions over the items of FROM."""
         return Translator(
             self.relations, parameters=self.parameters, resolved_columns=self.resolved_columns
         )
@@ -45,22 +45,22 @@ class FromClause:
     def resolve(
         cls, context: CompileContext, select: Ast, ctes: CteScope, *, drop_late: bool
     ) -> "FromClause":
-        """Resolve every item of FROM."""
+        """Resolve every item of FROM; `drop_late` drops late rows of its streams."""
         joins = select.args.get("joins") or []
         for join in joins:
             _check_join(join)
         items = [select.args["from_"].this, *(join.this for join in joins)]
-        streaming = [_is_streaming(context.catalog, item, ctes) for item in items]
-        is_grouped = select.args.get("group") is not None
-        drop_late = (drop_late and not is_grouped) or sum(streaming) > 1
+        are_streaming = [_is_streaming(context.catalog, item, ctes) for item in items]
+        is_grouped = select.args.get("group") is not None  # its windows can still take late rows
+        drop_late = (drop_late and not is_grouped) or sum(are_streaming) > 1
         clause = cls(parameters=context.parameters)
-        for item, join, is_stream in zip(items, [None, *joins], streaming, strict=True):
+        for item, join, streaming in zip(items, [None, *joins], are_streaming, strict=True):
             context.count_inputs(1)
-            clause._add_item(context, item, ctes, drop_late, is_stream)
+            clause._add_item(context, item, ctes, drop_late, streaming)
             if join is not None:
-                clause._add_join_condition(join, is_stream)
-        if not any(streaming):
-            raise InputError("the query reads reference tables only; put a stream into FROM")
+                clause._add_join_condition(join, streaming)
+        if not any(are_streaming):
+            raise InputError("the query reads reference tables only; add a stream to FROM")
         where = select.args.get("where")
         clause.conjuncts += split_conjuncts(where.this) if where is not None else []
         if context.parameters is not None and _is_outermost(select):
@@ -83,42 +83,42 @@ class FromClause:
         return {EventTime(clock).qualified(alias).clock: lag for clock, lag in lags_us.items()}
 
     def _add_item(
-        self, context: CompileContext, item: Ast, ctes: CteScope, drop_late: bool, is_stream: bool
+        self, context: CompileContext, item: Ast, ctes: CteScope, drop_late: bool, streaming: bool
     ) -> None:
         alias = item.alias_or_name or f"_subquery{len(self.relations)}"
         if alias.lower() in {known.lower() for known in self.relations}:
-            raise InputError(f"{alias!r} is twice in FROM; give one another name with AS")
+            raise InputError(f"{alias!r} appears twice in FROM; rename one with AS")
         catalog, subquery = context.catalog, _subquery(item, ctes)
         if subquery is not None:
             node = context.compile(*subquery, drop_late=drop_late)
             self.inputs.append(NodeInput(alias, node))
             self.relations[alias] = node.relation
-        elif is_stream:
-            stream = _match_name(catalog.streams, item.name)
+        elif streaming:
+            stream = _match_ignoring_case(catalog.streams, item.name)
             self.inputs.append(NodeInput(alias, stream, drop_late))
             self.relations[alias] = _stream_relation(catalog, stream)
         else:
-            table = _match_name(catalog.tables, item.name)
+            table = _match_ignoring_case(catalog.tables, item.name)
             fields = (Field(f.name, canonical_type(f.type)) for f in catalog.tables[table])
             self.references.append(TableReference(alias, table))
             self.relations[alias] = Relation(tuple(fields))
 
-    def _add_join_condition(self, join: Ast, is_stream: bool) -> None:
+    def _add_join_condition(self, join: Ast, streaming: bool) -> None:
         condition = join.args.get("on")
         if join.args.get("side") == "LEFT":
-            if is_stream or condition is None:
+            if streaming or condition is None:
                 raise InputError(
                     f"LEFT JOIN {join.this.alias_or_name}: only a reference table can be LEFT "
-                    "JOINed, with ON; between streams write JOIN"
+                    "JOINed, and only with ON; join streams with JOIN"
                 )
-            on = self.translator.boolean(condition)
-            self.references[-1] = replace(self.references[-1], on=on.sql)
+            on_sql = self.translator.boolean(condition).sql
+            self.references[-1] = replace(self.references[-1], on=on_sql)  # the table just added
         elif condition is not None:
             self.conjuncts += split_conjuncts(condition)
 
 
 def _is_outermost(select: Ast) -> bool:
-    """Return whether a SELECT computes the result of the query, alone or in a UNION."""
+    """Return whether a SELECT is not in a subquery; it can be a part of a UNION."""
     parent = select.parent
     while isinstance(parent, exp.Union):
         parent = parent.parent
@@ -135,12 +135,12 @@ def _stream_relation(catalog: Catalog, name: str) -> Relation:
     return Relation(tuple(fields), {"t": 0})
 
 
-def _match_name(names: Mapping[str, object], name: str) -> str:
+def _match_ignoring_case(names: Mapping[str, object], name: str) -> str:
     return next(known for known in names if known.lower() == name.lower())
 
 
 def _subquery(item: Ast, ctes: CteScope) -> tuple[Ast, CteScope] | None:
-    """Return the query behind an item of FROM, and the names it can use."""
+    """Return the query behind an item of FROM with the CTEs that it can use; None for a name."""
     if isinstance(item, exp.Subquery):
         return item.this, ctes
     if isinstance(item, exp.Table) and not item.db:
@@ -172,7 +172,7 @@ def _check_join(join: Ast) -> None:
     if join.args.get("using"):
         raise InputError("JOIN ... USING is not supported; write ON a.column = b.column")
     if join.args.get("method") or kind not in ("", "INNER", "CROSS") or side not in ("", "LEFT"):
-        words = " ".join(w for w in (join.args.get("method"), side, kind) if w)
+        join_type = " ".join(w for w in (join.args.get("method"), side, kind) if w)
         raise InputError(
-            f"{words} JOIN is not supported; write JOIN, or LEFT JOIN with a reference table"
+            f"{join_type} JOIN is not supported; write JOIN, or LEFT JOIN with a reference table"
         )

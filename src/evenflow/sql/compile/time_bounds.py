@@ -1,7 +1,7 @@
-"""Bounds between the clocks of a join's inputs, closed under addition (difference bounds).
+"""Bounds on the differences between the event times of a join's inputs.
 
-`a <= b + 20 s` and `b <= c` give `a <= c + 20 s`. The closure determines how long a row must be
-buffered, and how far behind the watermark the times of joined rows can be.
+`a <= b + 20 s` and `b <= c` give `a <= c + 20 s`. Given and implied bounds determine how long a row
+must be buffered, and how far behind the watermark the times of joined rows can be.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,17 @@ from evenflow.sql.relation import EventTime, Relation
 from evenflow.sql.translate.translator import Translator
 from evenflow.sql.translate.typed_expr import Ast
 
-UNBOUNDED_US = 1 << 61
+_UNBOUNDED_US, _FINITE_BELOW_US = 1 << 61, 1 << 60  # unbounded minus a bound is not finite
 
 
 @dataclass(frozen=True)
 class TimeBounds:
-    """`max_difference_us[x][y]` bounds x - y; `clocks` has one clock of each input, by alias."""
+    """Bounds between clocks; the name of a clock starts with the alias of its input.
+
+    max_difference_us  [x][y] is the maximum of x - y
+    clocks             alias of an input -> the clock by which its rows are buffered
+    input_lags_us      clock -> how far it can lag behind the watermark in its input
+    """
 
     max_difference_us: Mapping[str, Mapping[str, int]]
     clocks: Mapping[str, str]
@@ -30,67 +35,63 @@ class TimeBounds:
     def from_conditions(
         cls, inputs: Mapping[str, Relation], conditions: Iterable[Ast], translate: Translator
     ) -> "TimeBounds":
-        """Read the bounds of a join; refuse a join of which two inputs are not bounded."""
-        lags = {
-            EventTime(clock).qualified(alias).clock: lag
+        """Read the bounds of a join; refuse it if two inputs have no bound between them."""
+        lags_us = {
+            EventTime(clock).qualified(alias).clock: lag_us
             for alias, relation in inputs.items()
-            for clock, lag in relation.lags_us.items()
+            for clock, lag_us in relation.lags_us.items()
         }
-        bounds = {x: {y: 0 if x == y else UNBOUNDED_US for y in lags} for x in lags}
+        bounds = {x: {y: 0 if x == y else _UNBOUNDED_US for y in lags_us} for x in lags_us}
         for node in conditions:
-            for x, y, bound in _read_condition(node, translate):
-                if x in lags and y in lags:
-                    bounds[x][y] = min(bounds[x][y], bound)
-        for via, x, y in product(lags, repeat=3):
+            for x, y, bound_us in _read_condition(node, translate):
+                if x in lags_us and y in lags_us:
+                    bounds[x][y] = min(bounds[x][y], bound_us)
+        for via, x, y in product(lags_us, repeat=3):  # Floyd-Warshall: add the implied bounds
             bounds[x][y] = min(bounds[x][y], bounds[x][via] + bounds[via][y])
-        return cls(bounds, _choose_clocks(inputs, bounds), lags)
+        return cls(bounds, _choose_clocks(inputs, bounds), lags_us)
 
     def retention_us(self, alias: str) -> int:
         """Return how far behind the watermark a row of this input can still match."""
-        clock = self.clocks[alias]
-        return max(
-            self.max_difference_us[other][clock] + self.input_lags_us[other]
-            for other_alias, other in self.clocks.items()
-            if other_alias != alias
-        )
+        return self._lag_behind_others_us(self.clocks[alias])
 
     def output_lags_us(self) -> dict[str, int]:
         """Return how far each clock can lag behind the watermark in joined rows still to come."""
-        lags = {}
-        for clock, input_lag in self.input_lags_us.items():
-            alias = clock.split("\0", 1)[0]
-            others = [
-                self.input_lags_us[other] + self.max_difference_us[other][clock]
-                for other_alias, other in self.clocks.items()
-                if other_alias != alias
-            ]
-            lag = max(input_lag, *others)
-            if lag < UNBOUNDED_US // 2:
-                lags[clock] = lag
-        return lags
+        lags_us = {
+            clock: max(input_lag_us, self._lag_behind_others_us(clock))
+            for clock, input_lag_us in self.input_lags_us.items()
+        }
+        return {clock: lag_us for clock, lag_us in lags_us.items() if lag_us < _FINITE_BELOW_US}
 
-    def difference_range_us(self, source: str, target: str) -> tuple[int, int]:
-        """Return the minimum and the maximum of target - source."""
-        a, b = self.clocks[source], self.clocks[target]
+    def difference_range_us(self, from_alias: str, to_alias: str) -> tuple[int, int]:
+        """Return the minimum and the maximum of the time of `to_alias` - `from_alias`."""
+        a, b = self.clocks[from_alias], self.clocks[to_alias]
         return -self.max_difference_us[a][b], self.max_difference_us[b][a]
+
+    def _lag_behind_others_us(self, clock: str) -> int:
+        """Return how far `clock` can lag in a row that still joins a new row of another input."""
+        return max(
+            self.max_difference_us[other][clock] + self.input_lags_us[other]
+            for alias, other in self.clocks.items()
+            if alias != clock.split("\0", 1)[0]
+        )
 
 
 def _choose_clocks(
     inputs: Mapping[str, Relation], bounds: Mapping[str, Mapping[str, int]]
 ) -> dict[str, str]:
-    """Choose the clock of each input that is bounded to the most other clocks."""
+    """Choose for each input the clock that is bounded to the most clocks of other inputs."""
 
     def is_bounded(x: str, y: str) -> bool:
-        return max(bounds[x][y], bounds[y][x]) < UNBOUNDED_US // 2
+        return max(bounds[x][y], bounds[y][x]) < _FINITE_BELOW_US
 
     chosen: dict[str, str] = {}
-    for alias, relation in inputs.items():
-        clocks = [EventTime(clock).qualified(alias).clock for clock in relation.lags_us]
+    for alias in inputs:
+        clocks = [x for x in bounds if x.startswith(f"{alias}\0")]
         if not clocks:
             raise InputError(f"{alias!r} does not select an event time; select it in the subquery")
-        others = [x for x in bounds if not x.startswith(f"{alias}\0")]
-        counts = [sum(is_bounded(clock, other) for other in others) for clock in clocks]
-        chosen[alias] = clocks[counts.index(max(counts))]
+        others = [x for x in bounds if x not in clocks]
+        bounded = {clock: sum(is_bounded(clock, other) for other in others) for clock in clocks}
+        chosen[alias] = max(clocks, key=bounded.__getitem__)
     for left, right in combinations(chosen, 2):
         if not is_bounded(chosen[left], chosen[right]):
             a, b = (_clock_column(inputs[alias], alias, chosen[alias]) for alias in (left, right))
@@ -117,10 +118,10 @@ def _read_condition(node: Ast, translate: Translator) -> list[tuple[str, str, in
     if left is None or right is None or (left.width_us is None) != (right.width_us is None):
         return []
     if left.width_us is not None and not isinstance(node, exp.EQ):
-        return []
-    gap = right.offset_us - left.offset_us
-    upper, lower = (left.clock, right.clock, gap), (right.clock, left.clock, -gap)
+        return []  # only equal windows give a bound
+    bound_us = right.offset_us - left.offset_us
+    at_most, at_least = (left.clock, right.clock, bound_us), (right.clock, left.clock, -bound_us)
     if isinstance(node, exp.EQ):
-        return [upper, lower]
-    x, y, bound = upper if isinstance(node, exp.LT | exp.LTE) else lower
-    return [(x, y, bound - int(isinstance(node, exp.LT | exp.GT)))]
+        return [at_most, at_least]
+    x, y, bound_us = at_most if isinstance(node, exp.LT | exp.LTE) else at_least
+    return [(x, y, bound_us - int(isinstance(node, exp.LT | exp.GT)))]  # < is <= less 1 us
