@@ -46,8 +46,13 @@ class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 
 
-SPARK = ("tests/spark/", "tests/research/spark/", "tests/sql/test_spark_semantics.py",
-         "tests/sql/test_fuzz.py")  # fmt: skip
+SPARK = (
+    "tests/spark/",
+    "tests/research/spark/",
+    "tests/sql/test_spark_semantics.py",
+    "tests/sql/test_spark_edges.py",
+    "tests/sql/test_fuzz.py",
+)
 KILLS = "tests/kills/"
 
 
