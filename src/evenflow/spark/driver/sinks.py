@@ -118,7 +118,7 @@ class SinkDelivery:
                 target.spec.format
             )
             writer.options(**spark_options(target.spec.options)).mode("append").save(target.path)
-        fault_point("sink.delivered")
+        fault_point(f"sink.delivered.{target.sink}")
         store.write_record(note, {"next": until})
 
     def _select_columns(self, frame: "DataFrame", target: SinkTarget) -> "DataFrame":

@@ -158,8 +158,8 @@ def _pmod(translate: Translator, node: Ast) -> TypedExpr:
     left, right = widen(node, *_numbers(translate, node, *node.expressions))
     if not types.is_integer(left.type):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
-    rest, bits = _remainder_sql(left, right), left.type.bit_width
-    # The sum of a negative remainder and the divisor wraps around in Spark.
+    rest, bits = _remainder_sql(left, right), max(left.type.bit_width, 32)
+    # The sum of a negative remainder and the divisor wraps around in Spark, as an int or a long.
     total = f"(CAST({rest} AS HUGEINT) + {right.sql})"
     wrapped = f"CASE WHEN {total} < {-(1 << bits - 1)} THEN {1 << bits} ELSE 0 END"
     cycle = f"CASE WHEN {rest} < 0 THEN ({total} + {wrapped}) % {right.sql} ELSE {rest} END"
