@@ -86,7 +86,7 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: KeyArgument | None
     >>> from evenflow.sql.catalog import Stream
     >>> schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("price", pa.float64())])
     >>> catalog = Catalog({"trades": Stream(schema, "ts")})
-    >>> compile_query("dear", "SELECT price FROM trades WHERE price > 10", catalog).kind
+    >>> str(compile_query("dear", "SELECT price FROM trades WHERE price > 10", catalog).kind)
     'stateless'
     """
     with _errors_of(f"query {name!r}"):

@@ -176,3 +176,9 @@ def test_too_few_keys_for_the_workers_are_named() -> None:
     verdict = plan("cover", keys, KeyConfig()).verdicts[0]
     assert verdict.code == "coarse_keys"
     assert verdict.reachable == pytest.approx(1 / 3)
+
+
+def test_exact_plans_idle_keys_too() -> None:
+    idle = KeyLoads.from_arrays([0.0, 0.0], [0.0, 0.0], [0, 0], [1, 0], 2)
+    plan = ALGORITHMS["exact"](idle, KeyConfig(0.0, max_table=0), np.random.default_rng(0))
+    assert plan.owner.tolist() == [0, 0], "no entry is allowed, so both follow the hash"

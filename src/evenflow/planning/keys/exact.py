@@ -46,7 +46,12 @@ class SolverCase:
     goal: BalanceGoal
     known_plan: KeyPlan | None
     movable: Floats  # 1 for keys that may move
-    state_unit: float  # of state
+    state_unit: float
+
+    @property
+    def load_unit(self) -> float:
+        """The mean load of a worker; 1 if no key has any."""
+        return self.goal.mean_load or 1.0
 
     @classmethod
     def of(cls, keys: KeyLoads, config: KeyConfig) -> "SolverCase":
@@ -122,7 +127,7 @@ def _relaxed_model(case: SolverCase) -> dict[str, Any]:
     sparse = _import_scipy("sparse")
     keys, count, workers = case.keys, len(case.keys), case.keys.workers
     every, displaced = np.arange(count), np.flatnonzero(keys.owner != keys.home)
-    cost, width = keys.cost / case.goal.mean_load, 2 * count + workers
+    cost, width = keys.cost / case.load_unit, 2 * count + workers
     rows = np.concatenate(
         (keys.owner, keys.owner[displaced], keys.home[displaced], np.arange(workers))
     )
@@ -141,7 +146,7 @@ def _relaxed_model(case: SolverCase) -> dict[str, Any]:
     entries[0, count + displaced] = -1.0
     upper = np.concatenate((case.movable, np.zeros(count), np.full(workers, np.inf)))
     upper[count + displaced] = case.movable[displaced]
-    room = (case.goal.max_load - keys.worker_loads()) / case.goal.mean_load
+    room = (case.goal.max_load - keys.worker_loads()) / case.load_unit
     return {
         "c": np.concatenate((_move_prices(case), _move_prices(case), np.zeros(workers))),
         "upper": upper,
@@ -195,11 +200,11 @@ def _full_model(case: SolverCase) -> dict[str, Any]:
     key: Indices = np.repeat(np.arange(count), workers)
     worker = np.tile(np.arange(workers), count)
     column, stays = np.arange(size), worker == keys.owner[key]
-    cost = keys.cost[key] / case.goal.mean_load
+    cost = keys.cost[key] / case.load_unit
     loads = sparse.csr_array((cost, (worker, column)), shape=(workers, size))
     once = sparse.csr_array((np.ones(size), (key, column)), shape=(count, size))
     entries = sparse.csr_array((worker != keys.home[key]).astype(float)[None, :])
-    limits = np.full(workers, case.goal.max_load / case.goal.mean_load)
+    limits = np.full(workers, case.goal.max_load / case.load_unit)
     return {
         "c": np.where(stays, 0.0, _move_prices(case)[key]),
         "upper": np.where(stays, 1.0, case.movable[key]),
