@@ -33,8 +33,8 @@ from evenflow.spark.driver.plan_changes import complete_plan
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import compile_definition
-from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.worker import sql_runtime, worker_batch
+from evenflow.spark.worker.query_work import QueryWork
 from evenflow.sql import operator_path
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.storage.bundle import Bundle
@@ -319,14 +319,14 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
     class Death(BaseException):
         """As SIGKILL would, nothing of ours catches it."""
 
-    def deadly(batch: worker_batch.WorkerBatch, query: Hosted, inbox: dict[str, pa.Table]) -> None:
-        if query.name == "deadly":
+    def deadly(work: QueryWork, inbox: dict[str, pa.Table]) -> None:
+        if work.query.name == "deadly":
             raise Death
-        step(batch, query, inbox)
+        step(work, inbox)
 
-    step = worker_batch.WorkerBatch._step
+    step = QueryWork.step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_batch.WorkerBatch, "_step", deadly)
+        patch.setattr(QueryWork, "step", deadly)
         for attempt in range(3):
             with pytest.raises(Death):
                 local.work(0, rows, attempt)
@@ -398,7 +398,7 @@ def test_the_watch_over_a_process_ends_before_what_is_no_querys(
     for owner, name in (
         (worker_batch, "open_inbox"),
         (Bundle, "write"),
-        (worker_batch.WorkerBatch, "_step"),
+        (QueryWork, "step"),
     ):
         really = getattr(owner, name)
 
@@ -409,7 +409,7 @@ def test_the_watch_over_a_process_ends_before_what_is_no_querys(
         monkeypatch.setattr(owner, name, noted)
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:2], workers=1)
     local.batch({"trades": trades(np.random.default_rng(0), 50, span_s=1)})
-    assert seen == {"open_inbox": False, "write": False, "_step": True}
+    assert seen == {"open_inbox": False, "write": False, "step": True}
     assert not watched[-1]
 
 

@@ -1,56 +1,30 @@
 """A worker's batch: accept moved state, step every query, release state that moves away, save.
 
 The ledger entry of the batch decides everything, so a second attempt does the same. A query that
-fails is reported and dropped; the others continue. A storage error is never a query's fault: it
-fails the attempt.
+fails is reported and dropped; the others continue (see `query_guard`).
 """
 
-import time
-import uuid
-from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.errors import StorageError
 from evenflow.model import Move, moves_from_worker
-from evenflow.model.arrays import Bools, Hashes
 from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import Envelope
-from evenflow.spark.protocol.ledger import (
-    DerivedRows,
-    Entry,
-    HandOff,
-    Ledger,
-    query_watermark_us,
-)
-from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.registry import Hosted
-from evenflow.spark.protocol.report import QueryStats, Report
+from evenflow.spark.protocol.ledger import DerivedRows, query_watermark_us
+from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.inbox import open_inbox
-from evenflow.spark.worker.intake import Intake, read_intakes, uids_with_intake
-from evenflow.spark.worker.key_counts import count_keys
-from evenflow.spark.worker.router import (
-    RowSplit,
-    StreamDemand,
-    row_split,
-    split_by_key,
-    stream_demand,
-)
-from evenflow.spark.worker.worker_state import (
-    CachedTask,
-    TaskRuntime,
-    WorkerState,
-    load_worker_state,
-)
-from evenflow.sql import QueryTask, Task
-from evenflow.storage.bundle import Bundle, PartRef, pack
+from evenflow.spark.worker.intake import read_intakes, uids_with_intake
+from evenflow.spark.worker.query_guard import QueryGuard
+from evenflow.spark.worker.query_work import QueryWork
+from evenflow.spark.worker.worker_state import WorkerState, load_worker_state
+from evenflow.sql import Task
+from evenflow.storage.bundle import pack
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.stored_parts import write_bundle
-
-MIN_COMPRESSED_BYTES = 4096  # compressing smaller results takes longer than it saves
 
 
 class WorkerBatch:
@@ -61,283 +35,107 @@ class WorkerBatch:
     """
 
     def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        runtime: TaskRuntime,
-        states: dict[int, WorkerState],
-        worker: int,
-        entry: Entry,
-        attempt_log: AttemptLog,
-        measure_options: MeasureOptions,
+        self, context: BatchContext, states: dict[int, WorkerState], attempt_log: AttemptLog
     ) -> None:
-        self.ledger, self.store, self.runtime, self.states = ledger, ledger.store, runtime, states
-        self.worker, self.entry, self.attempt_log = worker, entry, attempt_log
-        self.measure_options = measure_options
-        self.registry = ledger.registry(entry.registry_version)
-        self.plan = ledger.plan(entry.plan_number)
-        self.next_plan = ledger.plan(entry.latest_plan_number)
-        self.queries_by_uid = {query.uid: query for query in self.registry.queries.values()}
-        self.report = Report(worker)
-        self.changed_uids: set[str] = set()
-        self.stream_demands: dict[str, StreamDemand] = {}
-        self.state = WorkerState()
-        name = f"{entry.batch:012d}-{worker:05d}-{uuid.uuid4().hex[:12]}"
-        self.state_bundle = Bundle(f"state/{name}")
-        self.result_bundle = Bundle(f"results/data/{name}")
-        self.exchange_bundle = Bundle(f"exchange/{name}")
+        self.context, self.states, self.attempt_log = context, states, attempt_log
+        self.worker, self.entry, self.report = context.worker, context.entry, context.report
 
     def run(self, envelopes: list[Envelope]) -> Report:
         """Run the batch; a worker without anything to do reports that it was idle."""
-        derived = [rows for rows in self.entry.derived_rows if rows.worker == self.worker]
-        moves, queries = self._outgoing_moves(), self._local_queries()
-        arriving = queries.keys() & uids_with_intake(self.entry, self.worker)
+        context, entry, worker = self.context, self.entry, self.worker
+        derived = [rows for rows in entry.derived_rows if rows.worker == worker]
+        moves, queries = self._outgoing_moves(), context.local_queries()
+        arriving = queries.keys() & uids_with_intake(entry, worker)
         if not (envelopes or arriving or derived or moves or self._is_due()):
             self.report.idle = True
             return self.report
-        self._restore(self.states.pop(self.worker, WorkerState()))
-        for uid in self.attempt_log.blamed_uids:
-            error = RuntimeError("the query ended the worker's process: out of time or memory")
-            self._fail_query(uid, error)
-        intakes = read_intakes(self.store, self.entry, self.worker, arriving)
+        errors = self._restore(self.states.pop(worker, WorkerState()))
+        guard = QueryGuard(context, self.attempt_log)
+        for uid, error in errors.items():
+            guard.fail(uid, error)
+        intakes = read_intakes(context.store, entry, worker, arriving)
         inbox = self._open_inbox(envelopes, derived)
         # The suspect goes first: if the process ends again, no other query has run in it.
         for uid in sorted(queries, key=lambda uid: uid != self.attempt_log.suspect):
+            work = QueryWork(context, queries[uid])
             if uid in intakes:
-                self._run_isolated(uid, partial(self._take_in, queries[uid], intakes[uid]))
-            self._run_isolated(uid, partial(self._step, queries[uid], inbox))
+                guard.run(uid, partial(work.take_in, intakes[uid]))
+            guard.run(uid, partial(work.step, inbox))
         for move in moves:
-            query = self.registry.queries[move.query]
-            self._run_isolated(query.uid, partial(self._release_state, query, move.after))
-        self._save_state()
+            work = QueryWork(context, context.registry.queries[move.query])
+            guard.run(work.query.uid, partial(work.release, move.after))
+        for uid in sorted(context.changed_uids):
+            guard.run(uid, QueryWork(context, context.registry.by_uid[uid]).save)
+        self._write()
         return self.report
 
     # The work of this batch
 
-    def _is_hosted(self, uid: str) -> bool:
-        return uid in self.queries_by_uid and uid not in self.entry.quarantined
-
-    def _has_state_here(self, uid: str) -> bool:
-        """Whether the state of this worker counts: that of a resumed query was kept elsewhere."""
-        return self._is_hosted(uid) and uid not in self.entry.kept_states
-
-    def _local_queries(self) -> dict[str, Hosted]:
-        """Return the queries that run on this worker by uid, in the order of their names."""
-        return {
-            query.uid: query
-            for name, query in sorted(self.registry.queries.items())
-            if self.plan.placement.get(name, self.worker) == self.worker
-            and query.uid not in self.entry.quarantined
-        }
-
     def _is_due(self) -> bool:
+        queries = self.context.registry.by_uid
         return any(
-            uid in self.queries_by_uid
-            and due_us <= query_watermark_us(self.queries_by_uid[uid], self.entry.watermarks)
+            uid in queries and due_us <= query_watermark_us(queries[uid], self.entry.watermarks)
             for uid, due_us in self.entry.due_us.get(self.worker, {}).items()
         )
 
     def _outgoing_moves(self) -> list[Move]:
-        if self.next_plan is self.plan:
+        plan, next_plan = self.context.plan, self.context.next_plan
+        if next_plan is plan:
             return []
-        moves = moves_from_worker(self.plan, self.next_plan, self.worker)
-        return [move for move in moves if move.query in self.registry.queries]
+        moves = moves_from_worker(plan, next_plan, self.worker)
+        return [move for move in moves if move.query in self.context.registry.queries]
 
-    # The steps
+    # Begin and end
 
-    def _restore(self, cached: WorkerState) -> None:
+    def _restore(self, cached: WorkerState) -> dict[str, Exception]:
+        """Bring the state to that of the entry; return the errors of queries that failed."""
         index = self.entry.state_refs.get(self.worker)
         if index is None:
-            return
-        for uid in [uid for uid in cached.tasks if not self._has_state_here(uid)]:
+            return {}
+        for uid in [uid for uid in cached.tasks if not self.context.has_state_here(uid)]:
             cached.drop_task(uid)
         if cached.index == index:
-            self.state = cached
-            return
-        self.state, errors = load_worker_state(self.store, index, cached, self._open_task)
-        for uid, error in errors.items():
-            self._fail_query(uid, error)
+            self.context.state = cached
+            return {}
+        self.context.state, errors = load_worker_state(
+            self.context.store, index, cached, self._open_task
+        )
+        return errors
 
     def _open_task(self, uid: str) -> Task | None:
-        if not self._has_state_here(uid):
+        if not self.context.has_state_here(uid):
             return None
-        return self.runtime.open_task(self.queries_by_uid[uid], self.registry, self.ledger)
-
-    def _task_for_update(self, query: Hosted) -> Task:
-        if query.uid not in self.state.tasks:
-            task = self.runtime.open_task(query, self.registry, self.ledger)
-            self.state.tasks[query.uid] = CachedTask(task)
-        self.changed_uids.add(query.uid)
-        return self.state.tasks[query.uid].task
+        return self.context.open_task(self.context.registry.by_uid[uid])
 
     def _open_inbox(
         self, envelopes: list[Envelope], derived: list[DerivedRows]
     ) -> dict[str, pa.Table]:
         """Return new rows by stream; report poison rows and the latest event times."""
-        queries = self.queries_by_uid
+        context, queries = self.context, self.context.registry.by_uid
         published = [(queries[d.uid].name, d.rows) for d in derived if d.uid in queries]
-        inbox = open_inbox(self.store, envelopes, published)
+        inbox = open_inbox(context.store, envelopes, published)
         self.report.shipped_bytes = inbox.shipped_bytes
         for stream, rows in inbox.poison.items():
-            self.report.poison[stream] = (self.result_bundle.add(pack(rows)), rows.num_rows)
+            self.report.poison[stream] = (context.result_bundle.add(pack(rows)), rows.num_rows)
         for stream in {envelope.stream for envelope in envelopes} & inbox.rows.keys():
-            times = inbox.rows[stream][self.registry.streams[stream].time]
+            times = inbox.rows[stream][context.registry.streams[stream].time]
             self.report.max_event_time_us[stream] = pc.max(event_times_us(times)).as_py()
         return inbox.rows
 
-    def _step(self, query: Hosted, inbox: dict[str, pa.Table]) -> None:
-        rows = {stream: self._query_rows(query, stream, inbox) for stream in query.streams}
-        rows_in = sum(table.num_rows for table in rows.values())
-        watermark_us = query_watermark_us(query, self.entry.watermarks)
-        if not rows_in:
-            cached = self.state.tasks.get(query.uid)
-            due_us = None if cached is None else cached.task.next_due_us
-            if due_us is None or due_us > watermark_us:
-                return
-        task = self._task_for_update(query)  # may compile, which is not part of the query's load
-        began = time.thread_time()
-        output = task.step(rows, watermark_us)
-        rows_out = output.rows.num_rows
-        if rows_out:
-            compress = output.rows.nbytes > MIN_COMPRESSED_BYTES
-            part = self.result_bundle.add(pack(output.rows, compress=compress))
-            self.report.results[query.uid] = (part, rows_out)
-            if query.publish:
-                self._publish(query, output.rows, part)
-        stats = QueryStats(
-            rows_in=rows_in,
-            rows_out=rows_out,
-            cpu_seconds=time.thread_time() - began,
-            state_bytes=task.state_bytes,
-            late_rows={stream: count for stream, count in output.late.items() if count},
-            produced=float(rows_out),
-        )
-        self.report.query_stats[query.uid] = stats
-        self._count_keys(query, task, rows, stats)
-
-    def _count_keys(
-        self, query: Hosted, task: Task, rows: dict[str, pa.Table], stats: QueryStats
-    ) -> None:
-        table = self.plan.tables.get(query.name)
-        if table is None or query.inferred is None or not self.measure_options.per_key:
-            return
-        own_keys = table.hashes[table.owners == self.worker]
-        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, own_keys)
-        self.report.key_counts[query.uid] = counts
-        stats.produced = counts.total_produced
-
-    def _publish(self, query: Hosted, rows: pa.Table, part: PartRef) -> None:
-        """Send derived rows to the workers that need them by the plan of the next batch."""
-        demand = stream_demand(self.registry, self.next_plan, self.entry, query.name)
-        parts = [(worker, part) for worker in sorted(demand.full_stream_workers)]
-        for worker, share in split_by_key(rows.combine_chunks(), demand):
-            parts.append((worker, self.exchange_bundle.add(pack(share))))
-        self.report.published += [DerivedRows(query.uid, *placed) for placed in parts]
-
-    def _query_rows(self, query: Hosted, stream: str, inbox: dict[str, pa.Table]) -> pa.Table:
-        """Return the rows of a stream that this query gets on this worker."""
-        rows = inbox.get(stream)
-        if rows is None:
-            return self.registry.streams[stream].schema.empty_table()
-        if query.name in self.plan.placement:
-            return rows
-        demand = self.stream_demands.get(stream)
-        if demand is None:
-            demand = stream_demand(self.registry, self.plan, self.entry, stream)
-            self.stream_demands[stream] = demand
-        if demand.is_exact_share(self.worker):
-            return rows
-        return rows.filter(pa.array(row_split(query, stream, self.plan).route(rows) == self.worker))
-
-    def _take_in(self, query: Hosted, intake: Intake) -> None:
-        """Accept state, then begin and end subscriptions."""
-        task = self._task_for_update(query)
-        is_whole = query.name in self.plan.placement
-        open_task = partial(self.runtime.open_task, query, self.registry, self.ledger)
-        select = None if is_whole else partial(self._owns, query)
-        for blob in intake.kept_share(self.store, open_task, select):
-            task.accept(blob)
-        for handoff in intake.handoffs:
-            task.accept(handoff.to_pybytes())
-        for rows, subscribe in intake.subscriptions:
-            self._subscribe(query, task, rows, subscribe=subscribe)
-
-    def _owns(self, query: Hosted, keys: Hashes) -> Bools:
-        owns: Bools = self.plan.route(query.name, keys) == self.worker
-        return owns
-
-    def _subscribe(self, query: Hosted, task: Task, rows: pa.Table, *, subscribe: bool) -> None:
-        """Begin or end subscriptions; those of a keyed template are split like its rows."""
-        if not isinstance(task, QueryTask):
-            raise TypeError(f"{query.name!r} is not a template, so it has no subscriptions")
-        # A subscription that begins again may have had parameters of another worker's keys.
-        task.unsubscribe(rows["subscription"])
-        if not subscribe:
-            return
-        if query.subscription_key is not None:
-            split = RowSplit(query.subscription_key, query.name, self.plan)
-            rows = rows.filter(pa.array(split.route(rows) == self.worker))
-        task.subscribe(rows)
-
-    def _release_state(self, query: Hosted, target: int) -> None:
-        if query.uid not in self.state.tasks:
-            return
-        if query.name in self.next_plan.placement:
-            blob = self.state.tasks[query.uid].task.release_all()
-            self.state.drop_task(query.uid)
-            self.changed_uids.discard(query.uid)
-        else:
-            task = self._task_for_update(query)
-            blob = task.release(lambda keys: self.next_plan.route(query.name, keys) == target)
-        if blob is not None:
-            state = self.exchange_bundle.add(blob)
-            self.report.handoffs.append(HandOff(query.uid, target, state))
-
-    def _save_state(self) -> None:
-        for uid in sorted(self.changed_uids):
-            self._run_isolated(uid, partial(self._save_task, uid))
-        self.runtime.stop_watchdog()
-        self.state.save_index(self.state_bundle)
+    def _write(self) -> None:
+        context, state = self.context, self.context.state
+        context.runtime.stop_watchdog()
+        state.save_index(context.state_bundle)
         fault_point("worker.before_write")
-        for bundle in (self.state_bundle, self.result_bundle, self.exchange_bundle):
-            write_bundle(self.store, bundle)
+        for bundle in (context.state_bundle, context.result_bundle, context.exchange_bundle):
+            write_bundle(context.store, bundle)
         fault_point("worker.after_write")
-        self.report.state_ref = self.state.index
-        self.report.live_files = self.state.live_files()
+        self.report.state_ref = state.index
+        self.report.live_files = state.live_files()
         self.report.due_us = {
             uid: cached.task.next_due_us
-            for uid, cached in sorted(self.state.tasks.items())
+            for uid, cached in sorted(state.tasks.items())
             if cached.task.next_due_us is not None
         }
-        self.state.batch = self.entry.batch
-        self.states[self.worker] = self.state
-
-    def _save_task(self, uid: str) -> None:
-        began = time.thread_time()
-        self.state.save_task(uid, self.state_bundle)
-        if uid in self.report.query_stats:
-            self.report.query_stats[uid].cpu_seconds += time.thread_time() - began
-
-    # The failure of one query does not affect the others
-
-    def _run_isolated(self, uid: str, action: Callable[[], None]) -> None:
-        if not self._is_hosted(uid) or uid in self.report.failed:
-            return
-        self.attempt_log.record_step(uid)
-        try:
-            with self.runtime.time_limit(self.attempt_log.record_overrun):
-                action()
-        except StorageError:
-            self.attempt_log.record_step("")
-            raise
-        except Exception as error:  # untrusted code may raise anything
-            self._fail_query(uid, error)
-        self.attempt_log.record_step("")
-
-    def _fail_query(self, uid: str, error: Exception) -> None:
-        self.report.failed[uid] = f"{type(error).__name__}: {error}"
-        self.report.results.pop(uid, None)
-        self.report.key_counts.pop(uid, None)
-        self.report.published = [sent for sent in self.report.published if sent.uid != uid]
-        self.state.drop_task(uid)
-        self.changed_uids.discard(uid)
+        state.batch = self.entry.batch
+        self.states[self.worker] = state

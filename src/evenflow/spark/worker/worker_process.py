@@ -7,6 +7,7 @@ from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.worker_batch import WorkerBatch
 from evenflow.spark.worker.worker_state import TaskRuntime, WorkerState
@@ -38,17 +39,16 @@ class WorkerProcess:
         """Run one worker's batch."""
         began, entry = time.thread_time(), self.ledger.entry(batch)
         self._evict_outdated_states(entry)
-        work = WorkerBatch(
+        context = BatchContext(
             ledger=self.ledger,
             runtime=self.runtime,
-            states=self.states,
             worker=worker,
             entry=entry,
-            attempt_log=AttemptLog(self.ledger.store, worker, batch, attempt, start_id),
             measure_options=measure_options,
         )
+        attempt_log = AttemptLog(self.ledger.store, worker, batch, attempt, start_id)
         try:
-            report = work.run(list(envelopes))
+            report = WorkerBatch(context, self.states, attempt_log).run(list(envelopes))
         finally:
             self.runtime.stop_watchdog()
         report.cpu_seconds = time.thread_time() - began

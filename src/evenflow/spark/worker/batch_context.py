@@ -1,0 +1,95 @@
+"""What one attempt of a worker at one batch works with: its inputs, its state, what it writes."""
+
+import uuid
+from dataclasses import dataclass, field
+
+from evenflow.model import Plan
+from evenflow.spark.protocol.ledger import Entry, Ledger
+from evenflow.spark.protocol.measure_options import MeasureOptions
+from evenflow.spark.protocol.registry import Hosted, Registry
+from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.router import StreamDemand, stream_demand
+from evenflow.spark.worker.worker_state import CachedTask, TaskRuntime, WorkerState
+from evenflow.sql import Task
+from evenflow.storage.bundle import Bundle
+from evenflow.storage.file_store import FileStore
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchContext:
+    """One worker's batch; lives in the worker task, for one attempt.
+
+    next_plan     the plan that state is released for: the same as `plan` if nothing moves
+    changed_uids  queries whose state must be saved
+    """
+
+    ledger: Ledger
+    runtime: TaskRuntime
+    worker: int
+    entry: Entry
+    measure_options: MeasureOptions
+    store: FileStore = field(init=False)
+    registry: Registry = field(init=False)
+    plan: Plan = field(init=False)
+    next_plan: Plan = field(init=False)
+    report: Report = field(init=False)
+    state: WorkerState = field(default_factory=WorkerState)
+    changed_uids: set[str] = field(default_factory=set)
+    state_bundle: Bundle = field(init=False)
+    result_bundle: Bundle = field(init=False)
+    exchange_bundle: Bundle = field(init=False)
+    _stream_demands: dict[str, StreamDemand] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.store = self.ledger.store
+        self.registry = self.ledger.registry(self.entry.registry_version)
+        self.plan = self.ledger.plan(self.entry.plan_number)
+        self.next_plan = self.ledger.plan(self.entry.latest_plan_number)
+        self.report = Report(self.worker)
+        name = f"{self.entry.batch:012d}-{self.worker:05d}-{uuid.uuid4().hex[:12]}"
+        self.state_bundle = Bundle(f"state/{name}")
+        self.result_bundle = Bundle(f"results/data/{name}")
+        self.exchange_bundle = Bundle(f"exchange/{name}")
+
+    def is_hosted(self, uid: str) -> bool:
+        """Tell whether a query runs in this batch."""
+        return uid in self.registry.by_uid and uid not in self.entry.quarantined
+
+    def has_state_here(self, uid: str) -> bool:
+        """Tell whether the state of this worker counts: that of a resumed query is kept apart."""
+        return self.is_hosted(uid) and uid not in self.entry.kept_states
+
+    def local_queries(self) -> dict[str, Hosted]:
+        """Return the queries that run on this worker by uid, in the order of their names."""
+        return {
+            query.uid: query
+            for name, query in sorted(self.registry.queries.items())
+            if self.plan.placement.get(name, self.worker) == self.worker
+            and query.uid not in self.entry.quarantined
+        }
+
+    def open_task(self, query: Hosted) -> Task:
+        """Return an empty task of a query."""
+        return self.runtime.open_task(query, self.registry, self.ledger)
+
+    def task_for_update(self, query: Hosted) -> Task:
+        """Return the task of a query, whose state will be saved."""
+        if query.uid not in self.state.tasks:
+            self.state.tasks[query.uid] = CachedTask(self.open_task(query))
+        self.changed_uids.add(query.uid)
+        return self.state.tasks[query.uid].task
+
+    def drop_query(self, uid: str) -> None:
+        """Remove what a query that failed leaves: its task, results and published rows."""
+        self.report.results.pop(uid, None)
+        self.report.key_counts.pop(uid, None)
+        self.report.published = [sent for sent in self.report.published if sent.uid != uid]
+        self.state.drop_task(uid)
+        self.changed_uids.discard(uid)
+
+    def stream_demand(self, stream: str) -> StreamDemand:
+        """Return who needs a stream in this batch."""
+        if stream not in self._stream_demands:
+            demand = stream_demand(self.registry, self.plan, self.entry, stream)
+            self._stream_demands[stream] = demand
+        return self._stream_demands[stream]

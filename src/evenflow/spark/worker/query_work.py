@@ -1,0 +1,144 @@
+"""What one query does in a worker's batch: take in, step, release, save. Run it in its guard."""
+
+import time
+from functools import partial
+
+import pyarrow as pa
+
+from evenflow.model.arrays import Bools, Hashes
+from evenflow.spark.protocol.ledger import DerivedRows, HandOff, query_watermark_us
+from evenflow.spark.protocol.registry import Hosted
+from evenflow.spark.protocol.report import QueryStats
+from evenflow.spark.worker.batch_context import BatchContext
+from evenflow.spark.worker.intake import Intake
+from evenflow.spark.worker.key_counts import count_keys
+from evenflow.spark.worker.router import RowSplit, row_split, split_by_key, stream_demand
+from evenflow.sql import QueryTask, Task
+from evenflow.storage.bundle import PartRef, pack
+
+MIN_COMPRESSED_BYTES = 4096  # compressing smaller results takes longer than it saves
+
+
+class QueryWork:
+    """One query in one worker's batch."""
+
+    def __init__(self, context: BatchContext, query: Hosted) -> None:
+        self.context, self.query = context, query
+
+    def take_in(self, intake: Intake) -> None:
+        """Accept state, then begin and end subscriptions."""
+        context = self.context
+        task = context.task_for_update(self.query)
+        is_whole = self.query.name in context.plan.placement
+        open_task = partial(context.open_task, self.query)
+        for blob in intake.kept_share(context.store, open_task, None if is_whole else self._owns):
+            task.accept(blob)
+        for handoff in intake.handoffs:
+            task.accept(handoff.to_pybytes())
+        for rows, subscribe in intake.subscriptions:
+            self._subscribe(task, rows, subscribe=subscribe)
+
+    def _owns(self, keys: Hashes) -> Bools:
+        owns: Bools = self.context.plan.route(self.query.name, keys) == self.context.worker
+        return owns
+
+    def _subscribe(self, task: Task, rows: pa.Table, *, subscribe: bool) -> None:
+        """Begin or end subscriptions; those of a keyed template are split like its rows."""
+        if not isinstance(task, QueryTask):
+            raise TypeError(f"{self.query.name!r} is not a template, so it has no subscriptions")
+        # A subscription that begins again may have had parameters of another worker's keys.
+        task.unsubscribe(rows["subscription"])
+        if not subscribe:
+            return
+        if self.query.subscription_key is not None:
+            split = RowSplit(self.query.subscription_key, self.query.name, self.context.plan)
+            rows = rows.filter(pa.array(split.route(rows) == self.context.worker))
+        task.subscribe(rows)
+
+    def step(self, inbox: dict[str, pa.Table]) -> None:
+        """Process the new rows, or what is due without rows; report results and statistics."""
+        context, query = self.context, self.query
+        rows = {stream: self._rows_of(stream, inbox) for stream in query.streams}
+        rows_in = sum(table.num_rows for table in rows.values())
+        watermark_us = query_watermark_us(query, context.entry.watermarks)
+        if not rows_in:
+            cached = context.state.tasks.get(query.uid)
+            due_us = None if cached is None else cached.task.next_due_us
+            if due_us is None or due_us > watermark_us:
+                return
+        # This may compile, which is not part of the query's load.
+        task = context.task_for_update(query)
+        began = time.thread_time()
+        output = task.step(rows, watermark_us)
+        rows_out = output.rows.num_rows
+        if rows_out:
+            compress = output.rows.nbytes > MIN_COMPRESSED_BYTES
+            part = context.result_bundle.add(pack(output.rows, compress=compress))
+            context.report.results[query.uid] = (part, rows_out)
+            if query.publish:
+                self._publish(output.rows, part)
+        stats = QueryStats(
+            rows_in=rows_in,
+            rows_out=rows_out,
+            cpu_seconds=time.thread_time() - began,
+            state_bytes=task.state_bytes,
+            late_rows={stream: count for stream, count in output.late.items() if count},
+            produced=float(rows_out),
+        )
+        context.report.query_stats[query.uid] = stats
+        self._count_keys(task, rows, stats)
+
+    def _rows_of(self, stream: str, inbox: dict[str, pa.Table]) -> pa.Table:
+        """Return the rows of a stream that this query gets on this worker."""
+        context, rows = self.context, inbox.get(stream)
+        if rows is None:
+            return context.registry.streams[stream].schema.empty_table()
+        if self.query.name in context.plan.placement:
+            return rows
+        if context.stream_demand(stream).is_exact_share(context.worker):
+            return rows
+        split = row_split(self.query, stream, context.plan)
+        return rows.filter(pa.array(split.route(rows) == context.worker))
+
+    def _count_keys(self, task: Task, rows: dict[str, pa.Table], stats: QueryStats) -> None:
+        context, query = self.context, self.query
+        table = context.plan.tables.get(query.name)
+        if table is None or query.inferred is None or not context.measure_options.per_key:
+            return
+        own_keys = table.hashes[table.owners == context.worker]
+        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, own_keys)
+        context.report.key_counts[query.uid] = counts
+        stats.produced = counts.total_produced
+
+    def _publish(self, rows: pa.Table, part: PartRef) -> None:
+        """Send derived rows to the workers that need them by the plan of the next batch."""
+        context, query = self.context, self.query
+        demand = stream_demand(context.registry, context.next_plan, context.entry, query.name)
+        parts = [(worker, part) for worker in sorted(demand.full_stream_workers)]
+        for worker, share in split_by_key(rows.combine_chunks(), demand):
+            parts.append((worker, context.exchange_bundle.add(pack(share))))
+        context.report.published += [DerivedRows(query.uid, *placed) for placed in parts]
+
+    def release(self, target: int) -> None:
+        """Hand over the state that the next plan moves to another worker."""
+        context, query = self.context, self.query
+        if query.uid not in context.state.tasks:
+            return
+        if query.name in context.next_plan.placement:
+            blob = context.state.tasks[query.uid].task.release_all()
+            context.state.drop_task(query.uid)
+            context.changed_uids.discard(query.uid)
+        else:
+            task = context.task_for_update(query)
+            blob = task.release(lambda keys: context.next_plan.route(query.name, keys) == target)
+        if blob is not None:
+            state = context.exchange_bundle.add(blob)
+            context.report.handoffs.append(HandOff(query.uid, target, state))
+
+    def save(self) -> None:
+        """Save the state, as part of the query's load."""
+        context, uid = self.context, self.query.uid
+        began = time.thread_time()
+        context.state.save_task(uid, context.state_bundle)
+        if uid in context.report.query_stats:
+            context.report.query_stats[uid].cpu_seconds += time.thread_time() - began
