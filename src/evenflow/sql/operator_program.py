@@ -11,6 +11,7 @@ from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.keys import normalize_key
 from evenflow.sql.engine import Engine
 from evenflow.sql.tasks.operator import Operator, OperatorTask
+from evenflow.sql.types import is_timestamp
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ def compile_operator(
 ) -> OperatorProgram:
     """Check an operator: its streams exist, its key can split its state."""
     names = (streams,) if isinstance(streams, str) else tuple(streams)
+    if not names:
+        raise InputError(f"operator {name!r} reads no stream; give at least one")
     for stream in names:
         if stream not in catalog.streams:
             raise InputError(f"operator {name!r} reads {stream!r}, which is not a stream")
@@ -81,6 +84,8 @@ def compile_operator(
             )
     if operator.time is not None and operator.time not in operator.schema.names:
         raise InputError(f"operator {name!r}: its time {operator.time!r} is not in its schema")
+    if operator.time is not None and not is_timestamp(operator.schema.field(operator.time).type):
+        raise InputError(f"operator {name!r}: its time {operator.time!r} is not a TIMESTAMP")
     return OperatorProgram(
         name=name,
         operator=operator,

@@ -34,6 +34,7 @@ from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import compile_definition
 from evenflow.spark.worker import sql_runtime, worker_batch
+from evenflow.spark.worker.query_guard import QueryGuard
 from evenflow.spark.worker.query_work import QueryWork
 from evenflow.sql import operator_path
 from evenflow.sql.tasks.query_task import QueryTask
@@ -324,9 +325,15 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
             raise Death
         step(work, inbox)
 
-    step = QueryWork.step
+    def die(guard: QueryGuard, uid: str, error: BaseException) -> None:
+        if isinstance(error, Death):
+            raise error
+        fail(guard, uid, error)
+
+    step, fail = QueryWork.step, QueryGuard.fail
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(QueryWork, "step", deadly)
+        patch.setattr(QueryGuard, "fail", die)
         for attempt in range(3):
             with pytest.raises(Death):
                 local.work(0, rows, attempt)

@@ -194,7 +194,7 @@ class CommandLog:
             if number >= head.commands_applied:
                 try:
                     self._pending = self._pending_or_current().apply(read_command(store, number))
-                except InputError as error:
+                except Exception as error:  # an operator's module may raise anything
                     self.refused.append(str(error))
         if self._pending is not None:
             self._checkpoint.wake()

@@ -21,6 +21,8 @@ class BatchContext:
 
     next_plan     the plan that state is released for: the same as `plan` if nothing moves
     changed_uids  queries whose state must be saved
+    due_us        query uid -> event time at which it emits without new rows: at first that of the
+                  entry, so that it does not depend on the process that runs the batch
     """
 
     ledger: Ledger
@@ -35,6 +37,7 @@ class BatchContext:
     report: Report = field(init=False)
     state: WorkerState = field(default_factory=WorkerState)
     changed_uids: set[str] = field(default_factory=set)
+    due_us: dict[str, int | None] = field(init=False)
     state_bundle: Bundle = field(init=False)
     result_bundle: Bundle = field(init=False)
     exchange_bundle: Bundle = field(init=False)
@@ -46,6 +49,7 @@ class BatchContext:
         self.plan = self.ledger.plan(self.entry.plan_number)
         self.next_plan = self.ledger.plan(self.entry.latest_plan_number)
         self.report = Report(self.worker)
+        self.due_us = dict(self.entry.due_us.get(self.worker, {}))
         name = f"{self.entry.batch:012d}-{self.worker:05d}-{uuid.uuid4().hex[:12]}"
         self.state_bundle = Bundle(f"state/{name}")
         self.result_bundle = Bundle(f"results/data/{name}")

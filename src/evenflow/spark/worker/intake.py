@@ -16,6 +16,8 @@ from evenflow.sql import Task
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.stored_parts import read_bytes, read_table
 
+KeptTask = tuple[SavedTask, dict[str, pa.Table]]
+
 
 @dataclass(slots=True)
 class Intake:
@@ -23,25 +25,24 @@ class Intake:
 
     handoffs       state that other workers gave to this one
     subscriptions  rows, and whether the subscriptions begin (else they end)
-    kept           saved tasks and hand-offs of all workers, of a query that is resumed
+    kept           saved tasks with their segments, and hand-offs, of all workers, of a query that
+                   is resumed
     """
 
     handoffs: list[pa.Buffer] = field(default_factory=list)
     subscriptions: list[tuple[pa.Table, bool]] = field(default_factory=list)
-    kept: list[SavedTask | pa.Buffer] = field(default_factory=list)
+    kept: list[KeptTask | pa.Buffer] = field(default_factory=list)
 
     def kept_share(
-        self,
-        store: FileStore,
-        open_task: Callable[[], Task],
-        select: Callable[[Hashes], Bools] | None,
+        self, open_task: Callable[[], Task], select: Callable[[Hashes], Bools] | None
     ) -> Iterator[bytes]:
         """Yield the selected keys of the kept state (None: all of it) as hand-offs."""
         for source in self.kept:
             task = open_task()
             try:
-                if isinstance(source, SavedTask):
-                    source.load_into(task, store)
+                if isinstance(source, tuple):
+                    saved, segments = source
+                    task.load(saved.manifest, segments.__getitem__)
                 else:
                     task.accept(source.to_pybytes())
                 if (blob := task.release(select)) is not None:
@@ -71,6 +72,7 @@ def read_intakes(
     for uid, kept in entry.resumed.items():
         if uid in uids:
             indexes = [read_index(store, ref)[1] for ref in kept.state_refs.values()]
-            intakes[uid].kept += [index[uid] for index in indexes if uid in index]
+            saved = [index[uid] for index in indexes if uid in index]
+            intakes[uid].kept += [(task, task.read_segments(store)) for task in saved]
             intakes[uid].kept += [read_bytes(store, handoff.state) for handoff in kept.incoming]
     return dict(intakes)

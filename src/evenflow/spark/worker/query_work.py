@@ -1,7 +1,9 @@
 """What one query does in a worker's batch: take in, step, release, save. Run it in its guard."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
+from operator import index
 
 import pyarrow as pa
 
@@ -25,18 +27,25 @@ class QueryWork:
     def __init__(self, context: BatchContext, query: Hosted) -> None:
         self.context, self.query = context, query
 
+    def load(self, manifest: bytes, segments: Mapping[str, pa.Table]) -> Task:
+        """Return a task with the saved state."""
+        task = self.context.open_task(self.query)
+        task.load(manifest, segments.__getitem__)
+        return task
+
     def take_in(self, intake: Intake) -> None:
         """Accept state, then begin and end subscriptions."""
         context = self.context
         task = context.task_for_update(self.query)
         is_whole = self.query.name in context.plan.placement
         open_task = partial(context.open_task, self.query)
-        for blob in intake.kept_share(context.store, open_task, None if is_whole else self._owns):
+        for blob in intake.kept_share(open_task, None if is_whole else self._owns):
             task.accept(blob)
         for handoff in intake.handoffs:
             task.accept(handoff.to_pybytes())
         for rows, subscribe in intake.subscriptions:
             self._subscribe(task, rows, subscribe=subscribe)
+        context.due_us[self.query.uid] = checked_due_us(task)
 
     def _owns(self, keys: Hashes) -> Bools:
         owns: Bools = self.context.plan.route(self.query.name, keys) == self.context.worker
@@ -61,15 +70,15 @@ class QueryWork:
         rows = {stream: self._rows_of(stream, inbox) for stream in query.streams}
         rows_in = sum(table.num_rows for table in rows.values())
         watermark_us = query_watermark_us(query, context.entry.watermarks)
-        if not rows_in:
-            cached = context.state.tasks.get(query.uid)
-            due_us = None if cached is None else cached.task.next_due_us
-            if due_us is None or due_us > watermark_us:
-                return
+        due_us = context.due_us.get(query.uid)
+        if not rows_in and (due_us is None or due_us > watermark_us):
+            return
         # This may compile, which is not part of the query's load.
         task = context.task_for_update(query)
         began = time.thread_time()
         output = task.step(rows, watermark_us)
+        if output.rows.schema != query.schema:  # readers of the results rely on it
+            raise TypeError(f"the results have the columns {output.rows.schema}")
         rows_out = output.rows.num_rows
         if rows_out:
             compress = output.rows.nbytes > MIN_COMPRESSED_BYTES
@@ -136,9 +145,26 @@ class QueryWork:
             context.report.handoffs.append(HandOff(query.uid, target, state))
 
     def save(self) -> None:
-        """Save the state, as part of the query's load."""
+        """Save the state, as part of the query's load, and note when it is due next.
+
+        What was due up to the watermark has been done. A query that says otherwise is called again
+        when the watermark rises: it cannot ask for batches without end.
+        """
         context, uid = self.context, self.query.uid
         began = time.thread_time()
         context.state.save_task(uid, context.state_bundle)
+        due_us = checked_due_us(context.state.tasks[uid].task)
+        watermark_us = query_watermark_us(self.query, context.entry.watermarks)
+        context.due_us[uid] = None if due_us is None else max(due_us, watermark_us + 1)
         if uid in context.report.query_stats:
             context.report.query_stats[uid].cpu_seconds += time.thread_time() - began
+
+
+def checked_due_us(task: Task) -> int | None:
+    """Return when a task is due; refuse anything that is not a time, as an operator may return."""
+    due_us = task.next_due_us
+    if due_us is None:
+        return None
+    if not -(1 << 63) <= index(due_us) < 1 << 63:
+        raise OverflowError("next_due_us must be microseconds that fit 64 bits")
+    return index(due_us)

@@ -20,7 +20,7 @@ from evenflow.spark.worker.inbox import open_inbox
 from evenflow.spark.worker.intake import read_intakes, uids_with_intake
 from evenflow.spark.worker.query_guard import QueryGuard
 from evenflow.spark.worker.query_work import QueryWork
-from evenflow.spark.worker.worker_state import WorkerState, load_worker_state
+from evenflow.spark.worker.worker_state import SavedTask, WorkerState, load_worker_state
 from evenflow.sql import Task
 from evenflow.storage.bundle import pack
 from evenflow.storage.fault_points import fault_point
@@ -39,6 +39,7 @@ class WorkerBatch:
     ) -> None:
         self.context, self.states, self.attempt_log = context, states, attempt_log
         self.worker, self.entry, self.report = context.worker, context.entry, context.report
+        self.guard = QueryGuard(context, attempt_log)
 
     def run(self, envelopes: list[Envelope]) -> Report:
         """Run the batch; a worker without anything to do reports that it was idle."""
@@ -49,23 +50,20 @@ class WorkerBatch:
         if not (envelopes or arriving or derived or moves or self._is_due()):
             self.report.idle = True
             return self.report
-        errors = self._restore(self.states.pop(worker, WorkerState()))
-        guard = QueryGuard(context, self.attempt_log)
-        for uid, error in errors.items():
-            guard.fail(uid, error)
+        self._restore(self.states.pop(worker, WorkerState()))
         intakes = read_intakes(context.store, entry, worker, arriving)
         inbox = self._open_inbox(envelopes, derived)
         # The suspect goes first: if the process ends again, no other query has run in it.
         for uid in sorted(queries, key=lambda uid: uid != self.attempt_log.suspect):
             work = QueryWork(context, queries[uid])
             if uid in intakes:
-                guard.run(uid, partial(work.take_in, intakes[uid]))
-            guard.run(uid, partial(work.step, inbox))
+                self.guard.run(uid, partial(work.take_in, intakes[uid]))
+            self.guard.run(uid, partial(work.step, inbox))
         for move in moves:
             work = QueryWork(context, context.registry.queries[move.query])
-            guard.run(work.query.uid, partial(work.release, move.after))
+            self.guard.run(work.query.uid, partial(work.release, move.after))
         for uid in sorted(context.changed_uids):
-            guard.run(uid, QueryWork(context, context.registry.by_uid[uid]).save)
+            self.guard.run(uid, QueryWork(context, context.registry.by_uid[uid]).save)
         self._write()
         return self.report
 
@@ -87,25 +85,28 @@ class WorkerBatch:
 
     # Begin and end
 
-    def _restore(self, cached: WorkerState) -> dict[str, Exception]:
-        """Bring the state to that of the entry; return the errors of queries that failed."""
-        index = self.entry.state_refs.get(self.worker)
+    def _restore(self, cached: WorkerState) -> None:
+        """Bring the state to that of the entry."""
+        context, index = self.context, self.entry.state_refs.get(self.worker)
         if index is None:
-            return {}
-        for uid in [uid for uid in cached.tasks if not self.context.has_state_here(uid)]:
+            return
+        for uid in [uid for uid in cached.tasks if not self._has_state(uid)]:
             cached.drop_task(uid)
         if cached.index == index:
-            self.context.state = cached
-            return {}
-        self.context.state, errors = load_worker_state(
-            self.context.store, index, cached, self._open_task
-        )
-        return errors
+            context.state = cached
+        else:
+            context.state = load_worker_state(context.store, index, cached, self._load_task)
+        context.runtime.stop_watchdog()
 
-    def _open_task(self, uid: str) -> Task | None:
-        if not self.context.has_state_here(uid):
+    def _has_state(self, uid: str) -> bool:
+        return self.context.has_state_here(uid) and uid not in self.report.failed
+
+    def _load_task(self, uid: str, saved: SavedTask) -> Task | None:
+        if not self._has_state(uid):
             return None
-        return self.context.open_task(self.context.registry.by_uid[uid])
+        segments = saved.read_segments(self.context.store)
+        work = QueryWork(self.context, self.context.registry.by_uid[uid])
+        return self.guard.run(uid, partial(work.load, saved.manifest, segments))
 
     def _open_inbox(
         self, envelopes: list[Envelope], derived: list[DerivedRows]
@@ -133,9 +134,9 @@ class WorkerBatch:
         self.report.state_ref = state.index
         self.report.live_files = state.live_files()
         self.report.due_us = {
-            uid: cached.task.next_due_us
-            for uid, cached in sorted(state.tasks.items())
-            if cached.task.next_due_us is not None
+            uid: due_us
+            for uid, due_us in sorted(context.due_us.items())
+            if uid in state.tasks and due_us is not None
         }
         state.batch = self.entry.batch
         self.states[self.worker] = state

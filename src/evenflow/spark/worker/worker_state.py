@@ -7,9 +7,11 @@ A process that still caches that state continues with it; any other process maps
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import pyarrow as pa
 
 from evenflow.errors import StorageError
 from evenflow.spark.protocol.ledger import Ledger
@@ -75,9 +77,10 @@ class WorkerState:
             self.index, self.index_record = bundle.add(record), record
 
     def drop_task(self, uid: str) -> None:
-        """Close and remove a task, if there is one."""
+        """Close and remove a task, if there is one; a task that failed may not close."""
         if (cached := self.tasks.pop(uid, None)) is not None:
-            cached.task.close()
+            with suppress(Exception):
+                cached.task.close()
 
     def close(self) -> None:
         """Close and remove all tasks."""
@@ -99,9 +102,9 @@ class SavedTask:
     manifest: bytes
     segments: dict[str, PartRef]
 
-    def load_into(self, task: Task, store: FileStore) -> None:
-        """Load the state into a new task."""
-        task.load(self.manifest, lambda name: read_table(store, self.segments[name]))
+    def read_segments(self, store: FileStore) -> dict[str, pa.Table]:
+        """Read the segments, outside the guard of any query."""
+        return {name: read_table(store, ref) for name, ref in self.segments.items()}
 
 
 def read_index(store: FileStore, index: PartRef) -> tuple[bytes, dict[str, SavedTask]]:
@@ -120,35 +123,28 @@ def read_index(store: FileStore, index: PartRef) -> tuple[bytes, dict[str, Saved
 
 
 def load_worker_state(
-    store: FileStore, index: PartRef, cached: WorkerState, open_task: Callable[[str], Task | None]
-) -> tuple[WorkerState, dict[str, Exception]]:
-    """Rebuild a worker's state; return it with the errors of the tasks that could not be loaded.
+    store: FileStore,
+    index: PartRef,
+    cached: WorkerState,
+    load_task: Callable[[str, SavedTask], Task | None],
+) -> WorkerState:
+    """Rebuild a worker's state.
 
-    `cached` is an earlier state: its unchanged tasks are reused, the others closed. `open_task`
-    returns an empty task, or None for a query that is no longer hosted.
+    `cached` is an earlier state: its unchanged tasks are reused, the others closed. `load_task`
+    returns a task with its saved state, or None for a query that is not hosted or fails.
     """
     record, saved_tasks = read_index(store, index)
-    state, errors = WorkerState(index, index_record=record), {}
+    state = WorkerState(index, index_record=record)
     for uid, saved in saved_tasks.items():
         known = cached.tasks.get(uid)
         if known is not None and SavedTask(known.manifest, known.segments) == saved:
             state.tasks[uid] = cached.tasks.pop(uid)
             continue
-        try:
-            task = open_task(uid)
-            if task is None:
-                continue
-            saved.load_into(task, store)
-        except StorageError:
-            raise
-        except Exception as error:
-            errors[uid] = error
-        else:
+        if (task := load_task(uid, saved)) is not None:
             state.tasks[uid] = CachedTask(task, saved.manifest, saved.segments)
-        finally:
-            cached.drop_task(uid)  # only now, so that segments of both are not mapped twice
+        cached.drop_task(uid)  # only now, so that segments of both are not mapped twice
     cached.close()
-    return state, errors
+    return state
 
 
 def referenced_segments(manifest: bytes, known: Mapping[str, PartRef]) -> dict[str, PartRef]:
