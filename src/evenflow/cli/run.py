@@ -30,6 +30,14 @@ def run_command(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="First delete the checkpoint and output files.")
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="NAME", help="Start without this query; repeatable."),
+    ] = None,
+    safe: Annotated[
+        bool,
+        typer.Option("--safe", help="Start without queries hosted since the last good batch."),
+    ] = False,
     sets: OverrideOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -51,6 +59,8 @@ def run_command(
         port=port if page else None,
         fresh=fresh,
         results_as_json=json,
+        without=tuple(without or ()),
+        safe=safe,
     )
     summary = run_spec(checked, options)
     if json:

@@ -33,6 +33,8 @@ class RunOptions:
     port: int | None = None
     fresh: bool = False
     results_as_json: bool = False
+    without: tuple[str, ...] = ()
+    safe: bool = False
 
 
 def run_spec(checked: CheckedSpec, options: RunOptions) -> dict[str, Any]:
@@ -99,7 +101,13 @@ def _run_once(
     balancing = checked.balancing if balanced else None
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressListener(spark, checkpoint))
-        run = flow.start(spec.trigger, available_now=bounded, balancing=balancing)
+        run = flow.start(
+            spec.trigger,
+            available_now=bounded,
+            balancing=balancing,
+            without=options.without,
+            safe=options.safe,
+        )
         stack.callback(run.stop)
         console = sys.stderr if options.results_as_json else sys.stdout
         delivery = SinkDelivery(run, sink_targets(checked) if balanced else (), console).start()

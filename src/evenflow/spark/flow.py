@@ -1,7 +1,7 @@
 """`evenflow.Flow`: declare streams and queries, start them on Spark."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -133,6 +133,8 @@ class Flow(query_api.QueryMethods):
         controller: Controller | None = None,
         measure: bool = True,
         emulated_cost: float = 0.0,
+        without: Collection[str] = (),
+        safe: bool = False,
     ) -> Run:
         """Start the run, or continue where the checkpoint stands.
 
@@ -141,6 +143,10 @@ class Flow(query_api.QueryMethods):
         your own sees every completed batch and may return a plan to follow. `measure` turns the
         measuring of single keys on or off. `emulated_cost` is for experiments only: seconds that
         every row costs each query on top of its real work (see `MeasureOptions`).
+
+        `without` names queries that do not run, `safe` leaves out those hosted since the last good
+        batch: they are quarantined with their state, so they can be resumed. This is how to start
+        if a batch fails every time.
         """
         duration_us(trigger, "trigger")
         _check_session(self._spark)
@@ -150,7 +156,7 @@ class Flow(query_api.QueryMethods):
         balancer = Balancer(balancing or Balancing.off(), controller)
         committer = Committer(self._store, self._plan.workers, balancer)
         try:
-            self._open_checkpoint(committer)
+            self._open_checkpoint(committer, without, safe=safe)
             balancer.open(self._store, committer.checkpoint.head().batch)
             run = Run(self._spark, committer, self._sources, self.runtime, options)
             run.begin(None if available_now else trigger)
@@ -159,15 +165,24 @@ class Flow(query_api.QueryMethods):
             raise
         return run
 
-    def _open_checkpoint(self, committer: Committer) -> None:
-        if committer.open(self._registry, self._plan):
+    def _open_checkpoint(
+        self, committer: Committer, without: Collection[str], *, safe: bool
+    ) -> None:
+        is_new = committer.open(self._registry, self._plan)
+        if is_new:
             committer.write_first_subscriptions(self._subscriptions)
+        hosted = committer.checkpoint.registry().queries
+        declared = {submission.name for submission in self._submissions} - hosted.keys()
+        committer.leave_out([name for name in without if name not in declared], safe=safe)
+        if is_new:
             return
-        self._resume(committer.commands)
+        unsubmitted = declared & set(without)
+        self._resume(committer.commands, unsubmitted)
         for name, rows in self._subscriptions:
-            committer.commands.subscribe(name, rows, subscribe=True)
+            if name not in unsubmitted:
+                committer.commands.subscribe(name, rows, subscribe=True)
 
-    def _resume(self, commands: CommandLog) -> None:
+    def _resume(self, commands: CommandLog, unsubmitted: Collection[str]) -> None:
         """Compare the declared queries with those in the checkpoint, and submit new ones."""
         hosted = commands.next_registry()
         for name, spec in hosted.streams.items():
@@ -186,7 +201,8 @@ class Flow(query_api.QueryMethods):
         for submission in self._submissions:
             before = hosted.queries.get(submission.name)
             if before is None:
-                commands.submit(submission)
+                if submission.name not in unsubmitted:
+                    commands.submit(submission)
             elif not submission.is_same_definition(before):
                 raise InputError(
                     f"query {submission.name!r} exists in the checkpoint with a different "

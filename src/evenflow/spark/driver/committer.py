@@ -6,7 +6,7 @@ of batch b writes again, so a crash at any point leaves all of the batch or noth
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from evenflow.spark.driver.commit import (
 )
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.keep_state import keep_states
+from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
 from evenflow.spark.driver.plan_changes import place_waiting_queries
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
@@ -69,6 +70,23 @@ class Committer:
         )
         ledger.write(replace(first, subscription_changes=changes))
 
+    def leave_out(self, names: Collection[str], *, safe: bool) -> None:
+        """Quarantine queries before the first batch: cancelled ones, those named, unproven ones.
+
+        With `safe` also those hosted since the last good batch.
+        """
+        ledger, head = self.checkpoint.ledger, self.checkpoint.head()
+        last_good = None
+        if safe:
+            before = ledger.entry(head.batch - 1).registry_version if head.batch else None
+            last_good = Registry() if before is None else ledger.registry(before)
+        hosted = ledger.registry(head.registry_version)
+        reasons = reasons_to_leave_out(
+            head, hosted, self.commands.next_registry(), names=names, last_good=last_good
+        )
+        if reasons:
+            ledger.write(without_queries(self.checkpoint.store, head, reasons))
+
     def has_pending_work(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
         head = self.checkpoint.head()
@@ -84,7 +102,8 @@ class Committer:
         registry = ledger.registry(entry.registry_version)
         reports = tuple(drop_failed_queries(collect()))
         fault_point("driver.collected")
-        kept_states = keep_states(self.checkpoint.store, entry, reports)
+        failed = {uid for report in reports for uid in report.failed}
+        kept_states = keep_states(self.checkpoint.store, entry, failed)
         self.checkpoint.results_index.write(batch, reports)
         fault_point("driver.results")
         with self.commands.lock:

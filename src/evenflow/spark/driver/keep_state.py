@@ -1,17 +1,15 @@
 """Keep the state of a query that failed, so that it can be resumed."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 from evenflow.spark.protocol.ledger import Entry, KeptState
-from evenflow.spark.protocol.report import Report
 from evenflow.spark.worker.worker_state import read_index
 from evenflow.storage.file_store import FileStore
 
 
-def keep_states(store: FileStore, entry: Entry, reports: Iterable[Report]) -> dict[str, KeptState]:
+def keep_states(store: FileStore, entry: Entry, failed: Collection[str]) -> dict[str, KeptState]:
     """Return the states, before the batch of `entry`, of the queries that failed in it."""
-    failed = {uid for report in reports for uid in report.failed}
     if not failed:
         return {}
     indexes = {
