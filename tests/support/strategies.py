@@ -7,6 +7,7 @@ from evenflow.model import (
     BalanceMetrics,
     Decision,
     KeyLoads,
+    KeySplit,
     KeyStats,
     Move,
     Outcome,
@@ -59,7 +60,11 @@ def plans(draw: st.DrawFn, workers: int) -> Plan:
     for query in draw(st.lists(names, max_size=2, unique=True)):
         owners = draw(st.dictionaries(hashes, at, max_size=5))
         found = np.array(list(owners), dtype=np.uint64)
-        tables[query] = RoutingTable.from_entries(found, list(owners.values()))
+        several = st.lists(at, min_size=2, unique=True).map(tuple) if workers > 1 else st.nothing()
+        splits = draw(st.dictionaries(hashes, several, max_size=2 if workers > 1 else 0))
+        tables[query] = RoutingTable.from_entries(found, list(owners.values())).with_splits(
+            KeySplit(key, among, draw(names)) for key, among in splits.items()
+        )
     drained = draw(st.frozensets(at, max_size=workers - 1))
     return Plan(workers, draw(st.dictionaries(names, at, max_size=4)), tables, drained)
 
@@ -83,6 +88,8 @@ def key_stats(draw: st.DrawFn, workers: int) -> KeyStats:
         np.array(column(finite, workers)),
         np.array(column(finite, workers)),
         np.array(column(st.integers(0, 2**60), number), dtype=np.int64),
+        np.array(column(finite, number)),
+        tuple(draw(st.lists(st.text(max_size=4), min_size=number, max_size=number))),
     )
 
 
@@ -101,6 +108,7 @@ def query_loads(draw: st.DrawFn, workers: int) -> QueryLoad:
         pinned=draw(st.booleans()),
         keyable=draw(st.booleans()),
         publishes=draw(st.booleans()),
+        split_streams=tuple(draw(st.lists(names, max_size=2))),
     )
 
 
@@ -129,7 +137,8 @@ def snapshots(draw: st.DrawFn, batch: int) -> Snapshot:
 
 
 judgements = st.builds(BalanceMetrics, *[finite] * 6)
-_moves = st.builds(Move, names, _workers, _workers, st.none() | hashes)
+_owners = st.lists(_workers, max_size=3).map(tuple)
+_moves = st.builds(Move, names, _workers, _workers, st.none() | hashes, _owners, _owners)
 _verdicts = st.builds(Verdict, names, names, st.text(max_size=9), st.none() | finite)
 
 

@@ -15,7 +15,7 @@ from evenflow.model.plan import (
     place_on_fewest_queries,
 )
 from evenflow.model.planner_loads import KeyLoads, LoadSeries
-from evenflow.model.routing import RoutingTable
+from evenflow.model.routing import KeySplit, RoutingTable
 from evenflow.model.snapshot import HotKey, KeyStats, QueryLoad, Snapshot, hot_keys, imbalance
 from evenflow.model.traffic import round_robin_bytes, stream_bytes, total_shipped_bytes
 
@@ -26,6 +26,7 @@ __all__ = [
     "HistoryKind",
     "HotKey",
     "KeyLoads",
+    "KeySplit",
     "KeyStats",
     "LoadSeries",
     "Move",

@@ -32,6 +32,13 @@ class Plan:
         """Return the worker of each hashed key of a keyed query."""
         return self.tables[query].route(hashes, self.workers, self.drained)
 
+    def owners_of_key(self, query: str, key_hash: int) -> tuple[int, ...]:
+        """Return the owners of a key of a keyed query, its home first."""
+        split = self.tables[query].split_of(key_hash)
+        if split is not None:
+            return split.owners
+        return (int(self.route(query, np.array([key_hash], dtype=np.uint64))[0]),)
+
 
 EVERYWHERE = -1  # stands for the workers of a keyed query in a move
 
@@ -40,13 +47,17 @@ EVERYWHERE = -1  # stands for the workers of a keyed query in a move
 class Move:
     """One difference between two plans: a whole query, or one key of a keyed query.
 
-    A whole query that becomes keyed moves to EVERYWHERE; the reverse moves from there.
+    A whole query that becomes keyed moves to EVERYWHERE; the reverse moves from there. Of a key
+    that is split before or after, `before` and `after` are its homes, and `owners_before` and
+    `owners_after` all its workers; they are empty for every other move.
     """
 
     query: str
     before: int
     after: int
     key_hash: int | None = None
+    owners_before: tuple[int, ...] = ()
+    owners_after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +76,8 @@ def moves_between(before: Plan, after: Plan) -> tuple[Move, ...]:
     Arrivals and departures are not moves. If other workers are drained, the hash also moves keys
     that are in no table; those are not listed. Another number of workers is refused.
 
-    >>> moves_between(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))
-    (Move(query='alerts', before=0, after=1, key_hash=None),)
+    >>> moves_between(Plan(2, {"alerts": 0, "pairs": 1}), Plan(2, {"alerts": 1, "pairs": 1}))[0]
+    Move(query='alerts', before=0, after=1, key_hash=None, owners_before=(), owners_after=())
     """
     whole = [
         Move(query, before.placement[query], after.placement[query])
@@ -89,13 +100,21 @@ def moves_between(before: Plan, after: Plan) -> tuple[Move, ...]:
     keys: list[Move] = []
     for query in sorted(before.tables.keys() & after.tables.keys()):
         old, new = before.tables[query], after.tables[query]
-        listed = np.union1d(old.hashes, new.hashes)
+        split = np.union1d(old.split_hashes, new.split_hashes)
+        listed = np.setdiff1d(np.union1d(old.hashes, new.hashes), split, assume_unique=True)
         sources, targets = before.route(query, listed), after.route(query, listed)
         keys += [
             Move(query, int(sources[key]), int(targets[key]), int(listed[key]))
             for key in np.flatnonzero(sources != targets)
         ]
+        keys += _split_moves(query, split.tolist(), before, after)
     return (*whole, *keys)
+
+
+def _split_moves(query: str, keys: Iterable[int], before: Plan, after: Plan) -> list[Move]:
+    """Return the moves of keys that are split before or after."""
+    owners = [(k, before.owners_of_key(query, k), after.owners_of_key(query, k)) for k in keys]
+    return [Move(query, o[0], n[0], key, o, n) for key, o, n in owners if o != n]
 
 
 def arrived_queries(before: Plan, after: Plan) -> dict[str, int]:

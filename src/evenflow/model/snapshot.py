@@ -17,8 +17,12 @@ class KeyStats:
     hashes, owner, cost, state_bytes, names, rows  of each heavy key, ascending by hash
     rest_keys, rest_cost, rest_state_bytes         number, cost and state of light keys per worker
     rest_fixed_cost                                part of `rest_cost` that no row causes
+    shared_cost                                    part of `cost` that every owner of a split pays
+    split_by                                       stream to split the key by; "" if it cannot be
 
-    Cost is in CPU seconds of the batch, state in bytes. Names are for messages only.
+    Cost is in CPU seconds of the batch, state in bytes. Names are for messages only. A split key is
+    listed once, its owner is its home, and its cost is what it would be on one worker: at r owners
+    each has shared_cost + (cost - shared_cost) / r.
     """
 
     hashes: Hashes
@@ -31,8 +35,14 @@ class KeyStats:
     rest_state_bytes: Floats
     rest_fixed_cost: Floats
     rows: Indices
+    shared_cost: Floats = field(default_factory=lambda: np.zeros(0))
+    split_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not len(self.shared_cost):
+            object.__setattr__(self, "shared_cost", np.zeros(len(self.hashes)))
+        if not self.split_by:
+            object.__setattr__(self, "split_by", ("",) * len(self.hashes))
         freeze_arrays(self)
 
     def cost_shares(self) -> Floats:
@@ -49,10 +59,11 @@ WORKER_FIELDS = ("rows_in", "rows_out", "cpu_seconds", "load", "state_bytes")
 class QueryLoad:
     """One query in one batch; arrays have one entry per worker.
 
-    cpu_seconds  as measured
-    load         CPU seconds attributed by rows, which is less noisy; planners use it
-    keys         statistics of a keyed query
-    keyable      whether a whole query could be keyed
+    cpu_seconds    as measured
+    load           CPU seconds attributed by rows, which is less noisy; planners use it
+    keys           statistics of a keyed query
+    keyable        whether a whole query could be keyed
+    split_streams  streams by which its keys can be split; none if they cannot
     """
 
     streams: tuple[str, ...]
@@ -65,6 +76,7 @@ class QueryLoad:
     pinned: bool = False
     keyable: bool = False
     publishes: bool = False
+    split_streams: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

@@ -222,6 +222,12 @@ def plan_info(value: Plan) -> schemas.PlanInfo:
                     f"{int(key):016x}": int(owner)
                     for key, owner in zip(table.hashes, table.owners, strict=True)
                 },
+                splits={
+                    f"{split.key_hash:016x}": schemas.SplitInfo(
+                        owners=list(split.owners), fragmented=split.fragmented
+                    )
+                    for split in table.splits
+                },
             )
             for name, table in value.tables.items()
         ],
@@ -285,4 +291,11 @@ def _move_info(move: Move, key_names: Mapping[tuple[str, int], str]) -> schemas.
     key = None
     if move.key_hash is not None:
         key = key_names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")
-    return schemas.MoveInfo(query=move.query, before=move.before, after=move.after, key=key)
+    return schemas.MoveInfo(
+        query=move.query,
+        before=move.before,
+        after=move.after,
+        key=key,
+        owners_before=list(move.owners_before),
+        owners_after=list(move.owners_after),
+    )

@@ -92,12 +92,18 @@ class CorrelationMatrix(ApiModel):
 
 
 class MoveInfo(ApiModel):
-    """Move of a whole query, or of one key of a keyed query, to another worker."""
+    """Move of a whole query, or of one key of a keyed query, to another worker.
+
+    Of a key that is split before or after, `owners_before` and `owners_after` are all its workers,
+    its home first; for other moves they are empty.
+    """
 
     query: str
     before: int
     after: int
     key: str | None
+    owners_before: list[int] = []
+    owners_after: list[int] = []
 
 
 class OutcomeInfo(ApiModel):
@@ -137,11 +143,19 @@ class DecisionInfo(ApiModel):
     verdicts: list[Verdict]
 
 
+class SplitInfo(ApiModel):
+    """Key that several workers share: its home first, and the stream divided over them."""
+
+    owners: list[int]
+    fragmented: str
+
+
 class RoutingTableInfo(ApiModel):
     """Routing table of a keyed query: key hashes routed elsewhere than the hash function says."""
 
     query: str
     entries: dict[str, int]
+    splits: dict[str, SplitInfo] = {}
 
 
 class PlanInfo(ApiModel):

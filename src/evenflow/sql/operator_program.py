@@ -1,7 +1,7 @@
 """Python operators as programs: checked against a catalog, with the interface of `Program`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ class OperatorProgram:
     lag_us: int = 0
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
+    divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:

@@ -23,6 +23,7 @@ from evenflow.sql.query_plan import (
     nodes_bottom_up,
     source_streams,
 )
+from evenflow.sql.split_plan import divided_streams
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.sql.translate.translator import ParameterTypes
 from evenflow.sql.types import STRING, check_column_names, is_timestamp
@@ -37,7 +38,8 @@ class Program:
     `kind` is stateless, aggregate, join, join_aggregate or template. `time` is the event-time
     column of the result, if it has one; results still to come have `time >= watermark - lag_us`.
     `key` is the given or inferred key, None if the query cannot be split. `reads` are the columns
-    that a task needs of each stream: those the query uses, the time and the key.
+    that a task needs of each stream: those the query uses, the time and the key. `divided` maps
+    each stream by which a hot key can be split to the streams whose rows are then divided.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Program:
     key: Mapping[str, tuple[str, ...]] | None
     reads: Mapping[str, tuple[str, ...]]
     plan: QueryPlan
+    divided: Mapping[str, tuple[str, ...]]
 
     @property
     def schema(self) -> pa.Schema:
@@ -162,6 +165,7 @@ def _build_program(
             time_columns={stream: catalog.streams[stream].time for stream in streams},
             store_keys=keys.store_keys(split),
         ),
+        divided={} if split is None else divided_streams(root),
     )
 
 

@@ -26,7 +26,7 @@ from tests.support.submissions import (
     last_row,
 )
 
-from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
 from evenflow.spark.driver import submission
 from evenflow.spark.driver.commands import CancelQuery
 from evenflow.spark.driver.plan_changes import complete_plan
@@ -279,6 +279,11 @@ def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
     assert all(found[0].values())
 
 
+def split_plan(query: str, owners: tuple[int, ...], stream: str) -> Plan:
+    table = RoutingTable().with_splits([KeySplit(1, owners, stream)])
+    return Plan(2, {}, {query: table})
+
+
 def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
     rows = {"trades": trades(np.random.default_rng(1), 20)}
@@ -302,6 +307,8 @@ def test_a_committed_batch_is_not_run_again(tmp_path: Path) -> None:
         (Plan(2, {"dear": 1}, drained=frozenset({1})), "worker 1; active are"),
         (Plan(2, drained=frozenset({0, 1})), "one must stay"),
         (Plan(2, {}, {"fixed": RoutingTable()}), "the plan names fixed"),
+        (split_plan("sums", (0, 5), "trades"), r"over workers \[0, 5\]; active are \[0, 1\]"),
+        (split_plan("sums", (0, 1), "quotes"), "by stream 'quotes'; it can be split by trades"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, plan: Plan, message: str) -> None:

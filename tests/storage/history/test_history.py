@@ -233,7 +233,9 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     history.append(snapshot, [decision], [outcome])
     history.close(1)
     for kind, newer in (
-        ("keys", ["fixed", "rows"]),
+        ("keys", ["fixed", "rows", "shared_cost", "split_by"]),
+        ("statistics", ["split_streams"]),
+        ("plans", ["splits"]),
         ("batches", ["handed"]),
         ("decisions", ["arrived"]),
         ("outcomes", ["duration_seconds", "handed"]),
@@ -249,6 +251,9 @@ def test_records_from_before_all_was_told_are_read(tmp_path: Path) -> None:
     assert found.queries["q"].keys is not None
     assert found.queries["q"].keys.rest_fixed_cost.tolist() == [0.0]
     assert found.queries["q"].keys.rows[0] > 1000, "counts as known"
+    assert found.queries["q"].keys.split_by == ("",)
+    assert found.queries["q"].split_streams == ()
+    assert found.plan.tables["q"].splits == ()
 
 
 def test_codes_are_read_as_members_and_those_of_another_version_as_their_text(

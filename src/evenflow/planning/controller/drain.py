@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from evenflow.model import Plan, RoutingTable, Snapshot, Verdict, VerdictCode, home_workers
 from evenflow.planning.controller.arrivals import place_arriving_queries
 from evenflow.planning.controller.config import Balancing
@@ -62,6 +60,6 @@ def prune_table(table: RoutingTable, workers: int, drained: frozenset[int]) -> R
     """Return a table without entries for drained workers and without keys at home."""
     if not len(table):
         return table
-    at_home = table.owners == home_workers(table.hashes, workers, drained)
-    keep = ~(at_home | np.isin(table.owners, list(drained)))
-    return RoutingTable.from_entries(table.hashes[keep], table.owners[keep])
+    table = table.without_workers(drained)
+    away = table.owners != home_workers(table.hashes, workers, drained)
+    return RoutingTable.from_entries(table.hashes[away], table.owners[away], table.splits)

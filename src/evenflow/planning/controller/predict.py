@@ -17,7 +17,9 @@ from evenflow.model.arrays import Floats, Workers
 def same_table(first: RoutingTable, second: RoutingTable) -> bool:
     """Return whether two tables have the same entries."""
     return first is second or (
-        np.array_equal(first.hashes, second.hashes) and np.array_equal(first.owners, second.owners)
+        np.array_equal(first.hashes, second.hashes)
+        and np.array_equal(first.owners, second.owners)
+        and first.splits == second.splits
     )
 
 

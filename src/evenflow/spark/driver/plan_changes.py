@@ -68,8 +68,37 @@ def complete_plan(plan: Plan, current: Plan, registry: Registry) -> Plan:
                 f"the routing table of {name!r} names a worker that is not active; "
                 f"active are {list(plan.active)}"
             )
+        _check_splits(registry.queries[name], table, plan, current)
     tables = {name: table.without_workers(plan.drained) for name, table in tables.items()}
     return Plan(plan.workers, placement, tables, plan.drained)
+
+
+def _check_splits(query: Hosted, table: RoutingTable, plan: Plan, current: Plan) -> None:
+    """Refuse splits that the query, the active workers or the present splits do not allow."""
+    before = current.tables.get(query.name, RoutingTable())
+    for split in table.splits:
+        key = f"key #{split.key_hash:016x} of {query.name!r}"
+        if not set(split.owners) <= set(plan.active):
+            raise InputError(
+                f"the plan splits {key} over workers {list(split.owners)}; active are "
+                f"{list(plan.active)}"
+            )
+        if not query.split_streams:
+            raise InputError(
+                f"the plan splits {key}, but its keys cannot be split: its rows would miss matches "
+                "or be counted twice; leave the key on one worker"
+            )
+        if split.fragmented not in query.split_streams:
+            raise InputError(
+                f"the plan splits {key} by stream {split.fragmented!r}; it can be split by "
+                f"{join_names(query.split_streams)}"
+            )
+        present = before.split_of(split.key_hash)
+        if present is not None and present.fragmented != split.fragmented:
+            raise InputError(
+                f"the plan changes the stream that {key} is split by from "
+                f"{present.fragmented!r} to {split.fragmented!r}; plan it on one worker first"
+            )
 
 
 def _check_plan_queries(plan: Plan, registry: Registry) -> None:

@@ -71,6 +71,7 @@ class Submission:
             parameters=program.parameters,
             subscription_key=program.subscription_key if self.key is not None else None,
             columns_read=program.reads,
+            divided=program.divided,
         )
 
     def _published_stream(self, program: CompiledQuery) -> StreamSpec:

@@ -54,6 +54,8 @@ class Hosted:
     inferred     the key columns it could have
     pin          worker that a whole query must run on
     columns_read columns of each stream that it needs
+    divided      stream by which a key can be split -> streams whose rows then each go to one owner;
+                 rows of the others go to all owners
     """
 
     name: str
@@ -71,11 +73,17 @@ class Hosted:
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
     columns_read: KeyColumns = field(default_factory=dict)
+    divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def pinned(self) -> bool:
         """Whether it must stay on its worker."""
         return self.pin is not None
+
+    @property
+    def split_streams(self) -> tuple[str, ...]:
+        """The streams by which its keys can be split; none if they cannot."""
+        return tuple(self.divided)
 
     @property
     def promotable(self) -> bool:

@@ -1,6 +1,6 @@
 """Decodes rows of the history to snapshots, decisions and outcomes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from evenflow.model import (
     BalanceMetrics,
     Decision,
     HistoryKind,
+    KeySplit,
     KeyStats,
     Move,
     Outcome,
@@ -40,7 +41,9 @@ def decode_plans(rows: pa.Table) -> dict[str, Plan]:
             {entry["query"]: entry["worker"] for entry in row["placement"]},
             {
                 entry["query"]: RoutingTable.from_entries(
-                    np.array(entry["hashes"], dtype=np.uint64), entry["owners"]
+                    np.array(entry["hashes"], dtype=np.uint64),
+                    entry["owners"],
+                    _decode_splits(row["splits"] or (), entry["query"]),
                 )
                 for entry in row["tables"]
             },
@@ -48,6 +51,14 @@ def decode_plans(rows: pa.Table) -> dict[str, Plan]:
         )
         for row in rows.to_pylist()
     }
+
+
+def _decode_splits(splits: Iterable[Mapping[str, Any]], query: str) -> list[KeySplit]:
+    return [
+        KeySplit(split["key_hash"], tuple(split["owners"]), split["fragmented"])
+        for split in splits
+        if split["query"] == query
+    ]
 
 
 def decode_snapshots(
@@ -91,7 +102,7 @@ def _decode_queries(
     names, begins, run = _runs(rows, "query")
     by_worker = {name: _matrix_by_worker(rows, name, run, workers) for name in WORKER_FIELDS}
     first = rows.take(pa.array(begins))
-    columns = ("streams", "pinned", "keyable", "publishes")
+    columns = ("streams", "pinned", "keyable", "publishes", "split_streams")
     values = zip(*(first[column].to_pylist() for column in columns), strict=True)
     return {
         name: QueryLoad(
@@ -101,8 +112,9 @@ def _decode_queries(
             pinned=pinned,
             keyable=keyable,
             publishes=publishes,
+            split_streams=tuple(split_streams or ()),  # null in older histories
         )
-        for row, (name, (streams, pinned, keyable, publishes)) in enumerate(
+        for row, (name, (streams, pinned, keyable, publishes, split_streams)) in enumerate(
             zip(names, values, strict=True)
         )
     }
@@ -130,11 +142,17 @@ def _decode_decision(row: dict[str, Any], plans: PlansByFingerprint) -> Decision
         "predicted": None if predicted is None else BalanceMetrics(**predicted),
         "plan": None if plan is None else plans[plan],
         "target": None if target is None else plans[target],
-        "moves": tuple(Move(**move) for move in row["moves"]),
+        "moves": tuple(_decode_move(move) for move in row["moves"]),
         "verdicts": tuple(Verdict(**verdict) for verdict in verdicts),
         "arrived": {entry["query"]: entry["worker"] for entry in row["arrived"] or ()},
     }
     return Decision(**row | decoded)
+
+
+def _decode_move(move: Mapping[str, Any]) -> Move:
+    """Return a move; those of older histories have no owners."""
+    owners = {name: tuple(move[name] or ()) for name in ("owners_before", "owners_after")}
+    return Move(**{**move, **owners})
 
 
 def decode_outcomes(rows: pa.Table) -> list[Outcome]:
@@ -164,6 +182,8 @@ def _decode_key_stats(rows: pa.Table) -> KeyStats:
         rest_state_bytes=rest["state_bytes"].to_numpy(),
         rest_fixed_cost=rest["fixed"].fill_null(0.0).to_numpy(),  # null in older histories
         rows=heavy["rows"].fill_null(UNKNOWN_KEY_ROWS).to_numpy(),
+        shared_cost=heavy["shared_cost"].fill_null(0.0).to_numpy(),
+        split_by=tuple(heavy["split_by"].fill_null("").to_pylist()),
     )
 
 

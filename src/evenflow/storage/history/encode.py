@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ def plan_fingerprint(plan: Plan) -> str:
         digest.update(repr((query, len(table))).encode())
         digest.update(table.hashes.tobytes())
         digest.update(table.owners.tobytes())
+        if table.splits:
+            digest.update(repr([astuple(split) for split in table.splits]).encode())
     return digest.hexdigest()[:16]
 
 
@@ -82,6 +84,11 @@ def _plan_record(name: str, plan: Plan) -> dict[str, Any]:
         "tables": [
             {"query": query, "hashes": table.hashes, "owners": table.owners}
             for query, table in sorted(plan.tables.items())
+        ],
+        "splits": [
+            {"query": query, **asdict(split)}
+            for query, table in sorted(plan.tables.items())
+            for split in table.splits
         ],
     }
 
@@ -117,6 +124,7 @@ def _statistics_table(snapshot: Snapshot) -> pa.Table:
         "pinned": [query.pinned for query in queries],
         "keyable": [query.keyable for query in queries],
         "publishes": [query.publishes for query in queries],
+        "split_streams": [query.split_streams for query in queries],
     }
     schema = SCHEMAS[HistoryKind.STATISTICS]
     columns = {name: pa.array(v, schema.field(name).type).take(row) for name, v in by_query.items()}
@@ -149,6 +157,8 @@ def _query_keys_table(batch: int, query: str, keys: KeyStats) -> pa.Table:
         "state_bytes": np.append(keys.state_bytes, keys.rest_state_bytes),
         "fixed": np.append(np.zeros(heavy), keys.rest_fixed_cost),
         "rows": pa.array(np.append(keys.rows, keys.rest_keys), mask=is_rest),
+        "shared_cost": np.append(keys.shared_cost, np.zeros(workers)),
+        "split_by": [*keys.split_by, *[None] * workers],
     }
     return _table_from_columns(HistoryKind.KEYS, columns, heavy + workers)
 

@@ -75,7 +75,8 @@ def _read_rows(
         for batch, rows in sorted(pending.items())
         if kind in rows and not any(file.first_batch <= batch <= file.last_batch for file in files)
     ]
-    rows = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables])
+    # Rows that an older version left pending lack the columns added since.
+    rows = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables], promote_options="permissive")
     if "batch" not in rows.column_names or not first:
         return rows
     return rows.filter(pc.greater_equal(rows["batch"], first))

@@ -25,11 +25,13 @@ _STRUCTS = {
     for name, text in {
         "balance": "imbalance double, max_load double, mean_load double, deviation double, "
         "correlation double, shipped_bytes double",
-        "move": "query string, before int32, after int32, key_hash uint64",
+        "move": "query string, before int32, after int32, key_hash uint64, owners_before int32[], "
+        "owners_after int32[]",
         "transfer": "query string, before int32, after int32, bytes int64",
         "verdict": "code string, subject string, message string, reachable double",
         "placement": "query string, worker int32",
         "table": "query string, hashes uint64[], owners int32[]",
+        "split": "query string, key_hash uint64, owners int32[], fragmented string",
     }.items()
 }
 
@@ -41,12 +43,13 @@ SCHEMAS = {
         "following string, drain int32[], worker_seconds double[], handed transfer[]",
         HistoryKind.STATISTICS: "batch int64, query string, worker int32, rows_in int64, "
         "rows_out int64, cpu_seconds double, load double, state_bytes double, streams string[], "
-        "pinned bool, keyable bool, publishes bool",
+        "pinned bool, keyable bool, publishes bool, split_streams string[]",
         HistoryKind.KEYS: "batch int64, query string, worker int32, hash uint64, name string, "
-        "keys int64, cost double, state_bytes double, fixed double, rows int64",
+        "keys int64, cost double, state_bytes double, fixed double, rows int64, "
+        "shared_cost double, split_by string",
         HistoryKind.TRAFFIC: "batch int64, stream string, worker int32, bytes double",
         HistoryKind.PLANS: "plan string, workers int32, drained int32[], placement placement[], "
-        "tables table[]",
+        "tables table[], splits split[]",
         HistoryKind.DECISIONS: "batch int64, at double, trigger string, reason string, "
         "message string, before balance, predicted balance, plan string, target string, "
         "moves move[], moved_bytes double, verdicts verdict[], arrived placement[]",
