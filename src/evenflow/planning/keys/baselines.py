@@ -167,7 +167,7 @@ def _readj(cost: Floats, state: Floats, owner: Workers, loads: Floats, limit: fl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeySplit:
+class PairSplit:
     """The two workers of each key and the part of its cost that the first of them carries."""
 
     first_worker: Workers
@@ -198,13 +198,13 @@ def pkg(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     return replace(plan, verdicts=(*plan.verdicts, merge)) if divided else plan
 
 
-def split_keys(keys: KeyLoads, rng: Rng) -> KeySplit:
+def split_keys(keys: KeyLoads, rng: Rng) -> PairSplit:
     """Choose the second worker of each key at random and split the stream."""
     offset = rng.integers(1, keys.workers, len(keys)) if keys.workers > 1 else 0
     second = ((keys.home + offset) % keys.workers).astype(np.int32)
     order = rng.permutation(len(keys))
     share, loads = _split_costs(keys.cost, keys.home, second, order, keys.workers)
-    return KeySplit(keys.home, second, share, loads)
+    return PairSplit(keys.home, second, share, loads)
 
 
 @kernel
