@@ -147,6 +147,13 @@ def submits_and_cancels(page: Page) -> None:
     expect(mine).to_be_visible()
     mine.click()
     expect(page.locator("dialog pre")).to_have_text("SELECT ts, qty FROM trades WHERE qty > 3")
+    page.get_by_role("button", name="Close").click()
+    page.get_by_test_id("query-dear").click()
+    newest = page.get_by_test_id("results").locator("tbody tr")
+    expect(newest).to_have_count(20)
+    expect(newest.first.locator("td")).to_have_count(3)
+    page.get_by_role("button", name="Close").click()
+    mine.click()
     page.get_by_test_id("cancel-query").click()
     expect(mine).to_have_count(0)
 
@@ -221,6 +228,13 @@ def test_the_command_line_talks_to_it(served: Served, tmp_path: Path) -> None:
     after = subscribed(served.run)
     assert after["first"] > before["first"]
     assert after["second"] == before["second"]  # it ended before `lots` began
+    shown = served.cli("results", "lots", "--limit", "3")
+    assert [row["qty"] > 5 for row in shown["rows"]] == [True] * 3
+    by_checkpoint = [
+        "results", "lots", "--run", served.run.checkpoint_uri, "--limit", "3", "--json",
+    ]  # fmt: skip
+    found = CliRunner().invoke(app, by_checkpoint)
+    assert (found.exit_code, len(json.loads(found.stdout)["rows"])) == (0, 3)
     served.cli("cancel", "lots")
     assert len(served.cli("workers", "list")["workers"]) == 3
     made = served.cli("moves", "--all")["decisions"]

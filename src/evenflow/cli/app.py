@@ -18,6 +18,7 @@ from evenflow.cli import (
     plan_queries,
     query,
     replay,
+    results,
     run,
 )
 from evenflow.cli.output import print_error
@@ -61,6 +62,7 @@ plan_app.command("queries")(plan_queries.plan_queries_command)
 plan_app.command("operators")(plan_operators.plan_operators_command)
 for _entry_point in entry_points(group=COMMANDS_GROUP):
     _entry_point.load()(app)
+app.command("results")(results.results_command)
 app.command("replay")(replay.replay_command)
 app.command("whatif")(replay.whatif_command)
 _SERVICE_COMMANDS: dict[str, Callable[..., None]] = {

@@ -13,6 +13,10 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of randomised planners.")]
 UrlOption = Annotated[str, typer.Option(help="Address of the service.", envvar="EVENFLOW_URL")]
+RunOption = Annotated[
+    str | None,
+    typer.Option(help="The run: its specification, checkpoint or address. Default: --url."),
+]
 
 
 def check_planner_options(

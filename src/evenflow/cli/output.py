@@ -99,11 +99,15 @@ def print_items(items: Iterable[Any], columns: Columns, numbers: Iterable[int] =
 
 
 def print_rows(
-    heads: Iterable[str], rows: Iterable[tuple[str, ...]], numbers: Iterable[int] = ()
+    heads: Iterable[str],
+    rows: Iterable[tuple[str, ...]],
+    numbers: Iterable[int] = (),
+    *,
+    show_heads: bool = True,
 ) -> None:
     """Print a table without a frame; columns with the indices `numbers` are aligned right."""
     right = set(numbers)
-    table = Table(box=None, header_style="dim", pad_edge=False)
+    table = Table(box=None, header_style="dim", pad_edge=False, show_header=show_heads)
     for index, head in enumerate(heads):
         table.add_column(head, justify="right" if index in right else "left", overflow="fold")
     for row in rows:

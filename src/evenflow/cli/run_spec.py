@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +91,7 @@ def _run_once(
 ) -> dict[str, Any]:
     """Run once; a run that only serves comparison has no balancing, sinks or page."""
     from evenflow.spark.driver.progress import ProgressListener
-    from evenflow.spark.driver.sinks import SinkDelivery, sink_targets
+    from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
     from evenflow.spark.from_spec import flow_from_spec
 
     spec = checked.spec
@@ -110,7 +110,11 @@ def _run_once(
         )
         stack.callback(run.stop)
         console = sys.stderr if options.results_as_json else sys.stdout
-        delivery = SinkDelivery(run, sink_targets(checked) if balanced else (), console).start()
+
+        def find_targets(names: Iterable[str]) -> tuple[SinkTarget, ...]:
+            return sink_targets(checked, names) if balanced else ()
+
+        delivery = SinkDelivery(run, find_targets, console).start()
         stack.callback(delivery.finish)
         page = stack.enter_context(_page_url(run, options.port if balanced else None))
 
@@ -122,11 +126,15 @@ def _run_once(
         name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"
         with live_view(name, page, update) as show:
             failure = _wait_for_end(run, show, interrupted, options.max_seconds)
-        delivery.finish()
+        delivery.finish(_print_deliveries_left)
         _await_last_progress(run, progress.batches)
         update()
         was_interrupted = interrupted.is_set()
         return run_summary(checked, run, stats, delivery, failure, interrupted=was_interrupted)
+
+
+def _print_deliveries_left(count: int) -> None:
+    print_progress(f"delivering results to sinks: {count:,} queries left")
 
 
 @contextmanager

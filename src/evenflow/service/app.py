@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import as_file, files
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from evenflow.service import routes
 from evenflow.service.events import EventHub, EventsEndpoint
 from evenflow.service.guard import AccessPolicy, Guard
 from evenflow.service.openapi import Endpoint, openapi_document
+from evenflow.service.results import ResultStreams, wants_events
 from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.watcher import Watcher
 
@@ -37,7 +38,8 @@ def application(
     started: Callable[[], None] | None = None,
 ) -> Starlette:
     """Return the application; `started` is called on its event loop before the first request."""
-    endpoints = [*routes.read_endpoints(watcher, hub), *routes.write_endpoints(run)]
+    results = ResultStreams(run)
+    endpoints = [*routes.read_endpoints(watcher, hub, results), *routes.write_endpoints(run)]
     document = openapi_document(endpoints)
 
     async def openapi(_: Request) -> Response:
@@ -80,6 +82,8 @@ def _static_files() -> StaticFiles:
 
 def _route(endpoint: Endpoint) -> Route:
     async def handle(request: Request) -> Response:
+        if endpoint.follow is not None and wants_events(request):
+            return cast("Response", await endpoint.follow(request))
         if endpoint.body is None:
             result = await run_in_threadpool(endpoint.handle, request)
         else:

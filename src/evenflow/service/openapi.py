@@ -16,6 +16,7 @@ _QUERY_PARAMETERS = {
     "limit": ("integer", "maximum number of items"),
     "all": ("boolean", "include decisions that changed nothing"),
     "query": ("string", "only keys of this query"),
+    "since": ("string", "position to begin at: a batch number, or `next` of a page"),
     "count": ("integer", "maximum number of keys"),
 }
 
@@ -24,7 +25,8 @@ _QUERY_PARAMETERS = {
 class Endpoint:
     """One method and path; `handle` takes the request and, if there is one, the parsed body.
 
-    `response` is the schema of the response, or of its items if `is_list`.
+    `response` is the schema of the response, or of its items if `is_list`. `follow` answers a
+    client that asks for server-sent events.
     """
 
     method: str
@@ -35,6 +37,7 @@ class Endpoint:
     is_list: bool = False
     body: type[BaseModel] | None = None
     parameters: tuple[str, ...] = ()
+    follow: Any = None
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib.metadata import version
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from evenflow.errors import InputError
 from evenflow.service import present, schemas
 from evenflow.service.events import EventHub
 from evenflow.service.openapi import Endpoint
+from evenflow.service.results import ResultStreams
 from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.watcher import PublishedState, Watcher
 
@@ -20,7 +22,7 @@ _QUERY, _SUBSCRIPTIONS = "/api/queries/{name}", "/api/templates/{name}/subscript
 _NEXT_BATCH = "from the next batch boundary on"
 
 
-def read_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
+def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> Iterable[Endpoint]:
     """Return the GET endpoints."""
 
     def current() -> PublishedState:
@@ -72,6 +74,10 @@ def read_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
     def plan(_: Request) -> schemas.PlanInfo:
         return present.plan_info(current().observed.plan)
 
+    def run_info(_: Request) -> schemas.RunInfo:
+        return schemas.RunInfo(checkpoint=watcher.checkpoint_uri, version=version("evenflow"))
+
+    yield get("/api/run", "Which run this is", run_info, schemas.RunInfo)
     yield get("/api/state", "All data of the page", lambda _: current().state, schemas.RunState)
     yield get("/api/summary", "Key figures of the run", part("summary"), schemas.RunSummary)
     yield get("/api/workers", "Workers", part("workers"), list[schemas.WorkerInfo])
@@ -86,6 +92,10 @@ def read_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
     yield get(
         "/api/hot-keys", "Heaviest keys of keyed queries",
         hot_keys, list[schemas.HotKeyInfo], "query", "count",
+    )  # fmt: skip
+    yield Endpoint(
+        "GET", f"{_QUERY}/results", "Results of a query, as pages or server-sent events",
+        results.page, schemas.ResultsInfo, parameters=("since", "limit"), follow=results.follow,
     )  # fmt: skip
     yield get("/healthz", "Liveness of the run", health, schemas.Health)
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from evenflow.model.decision import Decision, Outcome
 from evenflow.model.plan import Plan
+from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.model.snapshot import Snapshot
 
 
@@ -59,6 +60,8 @@ class RunProtocol(Protocol):
     """A run: its state, and commands that take effect at the next batch boundary."""
 
     @property
+    def checkpoint_uri(self) -> str: ...
+    @property
     def is_active(self) -> bool: ...
     @property
     def plan(self) -> Plan: ...
@@ -83,6 +86,8 @@ class RunProtocol(Protocol):
     @property
     def refused(self) -> tuple[str, ...]: ...
 
+    def announce(self, url: str | None) -> None: ...
+    def results_page(self, name: str, since: ResultPosition | None, limit: int) -> ResultsPage: ...
     def submit(
         self, name: str, sql: str, *, key: list[str] | None, publish: bool, worker: int | None
     ) -> Any: ...

@@ -30,6 +30,7 @@ class Server:
     def __init__(
         self, run: RunProtocol, host: str, port: int, token: str | None, page: bool
     ) -> None:
+        self._run = run
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self.token = token
@@ -70,10 +71,12 @@ class Server:
         """Start serving; return when requests are answered."""
         self._thread.start()
         self._ready.wait()
+        self._run.announce(self.url)
         return self
 
     def stop(self) -> None:
         """Stop the service."""
+        self._run.announce(None)
         self._watcher.stop()
         self._server.should_exit = True
         self._thread.join()

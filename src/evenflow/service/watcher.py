@@ -51,6 +51,11 @@ class Watcher:
             self._thread.join()
 
     @property
+    def checkpoint_uri(self) -> str:
+        """The checkpoint of the run."""
+        return self._run.checkpoint_uri
+
+    @property
     def is_alive(self) -> bool:
         """Whether the run is being read without errors."""
         return self._thread is not None and self._thread.is_alive() and not self.failing

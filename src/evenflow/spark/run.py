@@ -25,6 +25,7 @@ from evenflow.spark.driver.streaming_query import (
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
+from evenflow.spark.protocol.run_note import RunNote, write_run_note
 from evenflow.spark.run_view import RunView
 from evenflow.spark.worker.spark_tasks import CheckpointId, WorkerTask
 from evenflow.spark.worker.worker_state import TaskRuntime
@@ -57,6 +58,7 @@ class Run(RunView, query_api.QueryMethods):
         self._error: BaseException | None = None
         self._stop_requested = threading.Event()
         self._trigger: str | None = None
+        self._note = RunNote()
         self._source_columns: SourceColumns = {}
         # Held while Spark's query is started, stopped or replaced.
         self._query_lock = threading.RLock()
@@ -66,12 +68,22 @@ class Run(RunView, query_api.QueryMethods):
     def begin(self, trigger: str | None) -> None:
         """Start Spark's query: every `trigger`, or once over all rows there are."""
         self._trigger = trigger
+        write_run_note(self.checkpoint, self._note)
         self._query = self._start_query()
         if trigger is None:
             self._thread = threading.Thread(
                 target=self._run_until_idle, name="evenflow-drain", daemon=True
             )
             self._thread.start()
+
+    def announce(self, url: str | None) -> None:
+        """Note in the checkpoint where the run is served, so that commands find it; None: nowhere.
+
+        Once the run has ended the checkpoint may be another run's: then nothing is noted.
+        """
+        if self._checkpoint.is_open:
+            self._note = replace(self._note, url=url)
+            write_run_note(self.checkpoint, self._note)
 
     def _run_until_idle(self) -> None:
         """Restart the query until nothing is due: Spark fixes the ends of sources at its start."""

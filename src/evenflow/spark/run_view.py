@@ -8,10 +8,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
 from evenflow.model import Decision, HotKey, Outcome, Plan, Snapshot, hot_keys
+from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.names import join_names
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.protocol.registry import Hosted, StreamSpec
+from evenflow.spark.protocol.stored_results import StoredResults
+from evenflow.spark.result_frame import ResultFrame
 from evenflow.spark.worker.spark_tasks import PART_REF_COLUMNS, ReadPartsTask
 from evenflow.storage.file_store import FileStore
 
@@ -25,6 +28,7 @@ class RunView:
     def __init__(self, spark: "SparkSession", committer: Committer) -> None:
         self._spark, self._committer = spark, committer
         self._checkpoint, self._balancer = committer.checkpoint, committer.balancer
+        self._stored_results = StoredResults(committer.checkpoint.store)
 
     @property
     def queries(self) -> Mapping[str, Hosted]:
@@ -102,31 +106,67 @@ class RunView:
         """The files of this flow."""
         return self._checkpoint.store
 
-    def results(
-        self, name: str, *, first: int = 0, until: int | None = None, batch: str | None = None
-    ) -> "DataFrame":
-        """Return all committed results of a query, each batch once.
+    @property
+    def checkpoint_uri(self) -> str:
+        """Where these files are."""
+        return self._checkpoint.store.uri
 
-        `first` leaves earlier batches out, `until` that batch and later ones; `batch` names
-        an extra column with the batch number.
+    def results(
+        self,
+        name: str,
+        *,
+        since: int = 0,
+        until: int | None = None,
+        limit: int | None = None,
+        batch: str | None = None,
+    ) -> ResultFrame:
+        """Return the committed results of a query, each batch once.
+
+        `since` leaves earlier batches out, `until` that batch and later ones; `limit` returns only
+        the newest rows. `batch` names an extra column with the batch number. The result is a
+        DataFrame; its `to_pandas()` and `to_arrow()` need no Spark job.
         """
-        query, ledger = self.queries.get(name), self._checkpoint.ledger
-        if query is None:
-            cancelled = ledger.cancelled_names()
-            if name not in cancelled:
-                known = join_names({*cancelled, *self.queries})
-                raise InputError(f"there is no query {name!r}; there are {known}")
-            query = ledger.cancelled_query(name)
-        return self._read_parts("results", query.uid, query.schema, first, until, batch)
+        stored = self._stored_results
+        query = stored.versions(name)[-1]
+        end = self.committed if until is None else until
+
+        def read() -> pa.Table:
+            return stored.table(name, since, end, limit, batch)
+
+        if limit is None:
+            frame = self._frame_of_parts("results", query.uid, query.schema, since, end, batch)
+        else:
+            rows = read()
+            frame = self._spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+        return ResultFrame(frame, read)
+
+    def results_page(
+        self, name: str, since: ResultPosition | None = None, limit: int = 100
+    ) -> ResultsPage:
+        """Return up to `limit` results from a position on; without one, the newest."""
+        return self._stored_results.page(name, since, limit)
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """The queries that have results: hosted ones and cancelled ones."""
+        return tuple(self._stored_results.names())
+
+    def result_frames(self, name: str, since: int, until: int, batch: str) -> "list[DataFrame]":
+        """Return the results of some batches, one frame for each query that had this name."""
+        return [
+            self._frame_of_parts("results", query.uid, query.schema, since, until, batch)
+            for query in self._stored_results.versions(name)
+            if self._checkpoint.result_parts("results", query.uid, since, until)
+        ]
 
     def poison(self, stream: str) -> "DataFrame":
         """Return the rows of a stream that were set aside for a missing or invalid event time."""
         if stream not in self.streams:
             known = join_names(self.streams)
             raise InputError(f"there is no stream {stream!r}; there are {known}")
-        return self._read_parts("poison", stream, self.streams[stream].schema)
+        return self._frame_of_parts("poison", stream, self.streams[stream].schema)
 
-    def _read_parts(
+    def _frame_of_parts(
         self,
         kind: str,
         name: str,

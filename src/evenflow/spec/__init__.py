@@ -8,7 +8,7 @@ checked.spec.queries, checked.order, checked.subscriptions
 
 from evenflow.spec.check import CheckedSpec
 from evenflow.spec.document import SpecError, SpecProblem
-from evenflow.spec.load import load_spec
+from evenflow.spec.load import checkpoint_of, load_spec
 from evenflow.spec.models import Spec
 
-__all__ = ["CheckedSpec", "Spec", "SpecError", "SpecProblem", "load_spec"]
+__all__ = ["CheckedSpec", "Spec", "SpecError", "SpecProblem", "checkpoint_of", "load_spec"]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from evenflow.errors import InputError
 from evenflow.spec.check import CheckedSpec, SpecChecker
 from evenflow.spec.document import Document, FieldPath, ProblemLog, SpecError, SpecProblem
+from evenflow.spec.files import resolve_path
 from evenflow.spec.models import Spec
 
 _EXPECTED_TYPES = {
@@ -31,16 +32,7 @@ _EXPECTED_TYPES = {
 
 def load_spec(path: Path, overrides: Sequence[str] = ()) -> CheckedSpec:
     """Read and check a specification; `overrides` are `dotted.path=value`."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
-    document = Document(str(path), text)
-    for assignment in overrides:
-        document.override(assignment)
-    problems = document.substitute_variables()
-    if problems:
-        raise SpecError(problems)
+    document = read_document(path, overrides)
     try:
         spec = Spec.model_validate(document.value)
     except ValidationError as error:
@@ -54,6 +46,29 @@ def load_spec(path: Path, overrides: Sequence[str] = ()) -> CheckedSpec:
     if log.problems:
         raise SpecError(log.problems)
     return checked
+
+
+def read_document(path: Path, overrides: Sequence[str] = ()) -> Document:
+    """Read a YAML file with overrides and variables applied; nothing else is checked."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    document = Document(str(path), text)
+    for assignment in overrides:
+        document.override(assignment)
+    problems = document.substitute_variables()
+    if problems:
+        raise SpecError(problems)
+    return document
+
+
+def checkpoint_of(path: Path) -> str:
+    """Return the checkpoint that a specification names, without checking the rest of it."""
+    value = read_document(path).value.get("checkpoint")
+    if not isinstance(value, str):
+        raise InputError(f"{path}: checkpoint: is required but missing")
+    return resolve_path(value, path.resolve().parent)
 
 
 def _problem(item: Any, document: Document) -> SpecProblem:

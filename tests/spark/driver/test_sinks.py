@@ -1,6 +1,8 @@
 """Sinks get each batch once, unless the driver dies between a delivery and the note of it."""
 
 import io
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,11 @@ from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.spark.driver import sinks
-from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget
+from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
+from evenflow.spark.driver.submission import Submission
 from evenflow.spark.run_view import RunView
+from evenflow.spec import load_spec
 from evenflow.spec.models import SinkSpec
 
 SPEC = SinkSpec(format="console", path=None, queries="*", select=(), options={"numRows": 10_000})
@@ -30,11 +35,13 @@ class BusyRun(RunView):
     def commit(self) -> None:
         self.local.batch({"trades": trades(self.rng, 30)})
 
-    def results(
-        self, name: str, *, first: int = 0, until: int | None = None, batch: str | None = None
-    ) -> DataFrame:
+    def result_frames(self, name: str, since: int, until: int, batch: str) -> list[DataFrame]:
         self.commit()
-        return super().results(name, first=first, until=until, batch=batch)
+        return super().result_frames(name, since, until, batch)
+
+
+def only_dear(_: Iterable[str]) -> tuple[SinkTarget, ...]:
+    return (TARGET,)
 
 
 def delivered(console: io.StringIO) -> list[str]:
@@ -51,12 +58,12 @@ def test_no_batch_is_delivered_twice_while_others_are_committed(
     local, console = Local(tmp_path, STREAMS, SUBMISSIONS[:1]), io.StringIO()
     run = BusyRun(spark, local)
     run.commit()
-    delivery = SinkDelivery(run, (TARGET,), console)
+    delivery = SinkDelivery(run, only_dear, console)
     for _ in range(3):
         before = expected(local)
         delivery.deliver(TARGET)
         assert len(delivered(console)) == before
-    SinkDelivery(RunView(spark, local.committer), (TARGET,), console).deliver(TARGET)
+    SinkDelivery(RunView(spark, local.committer), only_dear, console).deliver(TARGET)
     assert len(delivered(console)) == expected(local)
 
 
@@ -76,9 +83,87 @@ def test_after_a_crash_the_same_batches_are_delivered_again(
     with monkeypatch.context() as patch:
         patch.setattr(sinks, "fault_point", kill)
         with pytest.raises(Killed):
-            SinkDelivery(run, (TARGET,), first).deliver(TARGET)
-    again = SinkDelivery(RunView(spark, local.committer), (TARGET,), second)
+            SinkDelivery(run, only_dear, first).deliver(TARGET)
+    again = SinkDelivery(RunView(spark, local.committer), only_dear, second)
     again.deliver(TARGET)
     assert delivered(second) == delivered(first), "the batch committed since comes by itself"
     again.deliver(TARGET)
     assert len(delivered(second)) == expected(local)
+
+
+SPECIFICATION = """
+workers: 3
+checkpoint: run
+datasets: {market: {kind: market, batches: 1}}
+sources: {trades: {dataset: market, time: ts, watermark: 1 second}}
+queries: {dear: "SELECT ts, symbol, price FROM trades"}
+sinks:
+  shown: {format: console, options: {numRows: 10000}}
+  chosen: {format: console, queries: [dear]}
+  fixed: {format: parquet, path: fixed}
+"""
+
+
+def test_queries_submitted_at_run_time_reach_the_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(SPECIFICATION)
+    checked = load_spec(tmp_path / "spec.yaml")
+    local = Local(tmp_path / "run", STREAMS, SUBMISSIONS[:1])
+    run, console, rng = RunView(spark, local.committer), io.StringIO(), np.random.default_rng(4)
+    delivery = SinkDelivery(run, lambda names: sink_targets(checked, names), console)
+
+    def place(sql: str | None) -> None:
+        """Cancel the query `new`, or submit it; then run a batch."""
+        command = CancelQuery("new") if sql is None else Submission("query", "new", sql, None)
+        local.committer.commands.submit(command)
+        local.batch({"trades": trades(rng, 20)})
+
+    place("SELECT ts, qty FROM trades")
+    local.batch({"trades": trades(rng, 20)})
+    # Cancelled, and its name used for something else, before a sink has read anything.
+    place(None)
+    place("SELECT ts, symbol, venue FROM trades")
+    local.batch({"trades": trades(rng, 20)})
+    assert {(t.sink, t.query) for t in delivery.targets} == {
+        ("chosen", "dear"),
+        *((sink, query) for sink in ("shown", "fixed") for query in ("dear", "new")),
+    }
+    for target in delivery.targets:
+        delivery._deliver_or_record_error(target)
+    lines = [line for line in delivered(console) if line.startswith("new: ")]
+    assert len([line for line in lines if ", qty=" in line]) == 40
+    assert len([line for line in lines if ", venue=" in line]) == 20
+    assert delivery.errors.keys() == {"fixed"}, "its path has no {query}"
+    assert "new: its results would go to the same path" in delivery.errors["fixed"]
+
+
+def test_one_failing_query_of_a_sink_is_not_hidden_by_another(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
+    local.batch({"trades": trades(np.random.default_rng(1), 20)})
+    wrong = SPEC.model_copy(update={"select": ("no_such_column",)})
+    targets = (replace(TARGET, spec=wrong), replace(TARGET, query="other"))
+    delivery = SinkDelivery(RunView(spark, local.committer), lambda _: targets, io.StringIO())
+    local.committer.commands.submit(replace(SUBMISSIONS[0], name="other"))
+    local.batch({"trades": trades(np.random.default_rng(2), 20)})
+    for target in targets:
+        delivery._deliver_or_record_error(target)
+    assert "no_such_column" in delivery.errors["shown"]
+
+
+def test_results_are_read_with_and_without_a_spark_job(spark: SparkSession, tmp_path: Path) -> None:
+    local, rng = Local(tmp_path, STREAMS, SUBMISSIONS[:1]), np.random.default_rng(6)
+    for _ in range(3):
+        local.batch({"trades": trades(rng, 30)})
+    results = RunView(spark, local.committer).results
+    whole = results("dear", batch="n")
+    rows = sorted(map(str, whole.collect()))
+    assert len(rows) > 20
+    assert whole.to_arrow().num_rows == whole.count() == len(rows)
+    assert sorted(whole.to_pandas()["n"].unique()) == [0, 1, 2]
+    later = results("dear", since=1, until=2)
+    assert later.count() == later.to_arrow().num_rows == (whole.to_pandas()["n"] == 1).sum()
+    newest = results("dear", limit=4, batch="n")
+    assert newest.where("n = 2").count() == newest.count() == 4
+    assert set(map(str, newest.collect())) <= set(rows)
+    assert newest.schema == whole.schema

@@ -62,6 +62,12 @@ class Checkpoint:
         """Let another driver open the checkpoint."""
         if self._lock is not None:
             self._lock.release()
+            self._lock = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this driver holds the checkpoint."""
+        return self._lock is not None
 
     def head(self) -> Entry:
         """Return the entry of the next batch."""

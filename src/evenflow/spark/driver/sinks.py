@@ -8,9 +8,11 @@ a crash between the write and the note of it delivers a batch again.
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from evenflow.errors import InputError
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.files import spark_options
 from evenflow.spec.models import SinkSpec
@@ -22,17 +24,19 @@ if TYPE_CHECKING:
 
 BATCH_COLUMN = "batch"
 _POLL_SECONDS = 2.0
+_PROGRESS_SECONDS = 1.0
 _CONSOLE_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTarget:
-    """One query and the sink that gets its results."""
+    """One query and the sink that gets its results; `problem` says why it cannot."""
 
     sink: str
     query: str
     spec: SinkSpec
     path: str | None
+    problem: str | None = None
 
 
 class ResultReader(Protocol):
@@ -46,26 +50,39 @@ class ResultReader(Protocol):
     def committed(self) -> int:
         """The number of the next batch."""
 
-    def results(
-        self, name: str, *, first: int = 0, until: int | None = None, batch: str | None = None
-    ) -> "DataFrame":
-        """Return the committed results of a query."""
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """The queries that have results."""
+
+    def result_frames(self, name: str, since: int, until: int, batch: str) -> "list[DataFrame]":
+        """Return the results of some batches."""
 
 
 @dataclass
 class SinkDelivery:
-    """Delivers committed results to sinks.
+    """Delivers committed results to sinks, also those of queries submitted while the run lasts.
 
     Driver process, on its own thread while the run lasts. `errors` holds the last failure of each
-    sink that has not caught up.
+    sink that has not caught up. `find_targets` returns the targets of the named queries.
     """
 
     run: ResultReader
-    targets: tuple[SinkTarget, ...]
+    find_targets: Callable[[Iterable[str]], tuple[SinkTarget, ...]]
     console: TextIO = field(default_factory=lambda: sys.stdout)
-    errors: dict[str, str] = field(default_factory=dict)
+    _failures: dict[tuple[str, str], str] = field(default_factory=dict)
+    _undelivered: int = 0  # targets that the current round has not reached yet
     _stop_requested: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+
+    @property
+    def targets(self) -> tuple[SinkTarget, ...]:
+        """What is delivered where, by now."""
+        return self.find_targets(self.run.result_names)
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The last failure of each sink that has not caught up."""
+        return {sink: f"{query}: {why}" for (sink, query), why in self._failures.items()}
 
     def start(self) -> "SinkDelivery":
         """Start the thread."""
@@ -73,17 +90,24 @@ class SinkDelivery:
         self._thread.start()
         return self
 
-    def finish(self) -> None:
-        """Deliver what is committed by now, then stop; failures stay in `errors`."""
+    def finish(self, show_progress: Callable[[int], None] | None = None) -> None:
+        """Deliver what is committed by now, then stop; failures stay in `errors`.
+
+        `show_progress` is called every second with the number of targets that are left.
+        """
         self._stop_requested.set()
-        if self._thread is not None:
-            self._thread.join()
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(_PROGRESS_SECONDS)
+            if show_progress is not None and self._thread.is_alive():
+                show_progress(self._undelivered)
 
     def _poll(self) -> None:
         while True:
             last = self._stop_requested.wait(_POLL_SECONDS)
             started = time.monotonic()
-            for target in self.targets:
+            targets = self.targets
+            for index, target in enumerate(targets):
+                self._undelivered = len(targets) - index
                 self._deliver_or_record_error(target)
             if last:
                 return
@@ -91,24 +115,32 @@ class SinkDelivery:
             self._stop_requested.wait(time.monotonic() - started)
 
     def _deliver_or_record_error(self, target: SinkTarget) -> None:
+        place = target.sink, target.query
         try:
             self.deliver(target)
-            self.errors.pop(target.sink, None)
+            self._failures.pop(place, None)
         except Exception as error:  # formats raise anything; results stay committed
-            self.errors[target.sink] = f"{target.query}: {error_summary(error)}"
+            self._failures[place] = error_summary(error)
 
     def deliver(self, target: SinkTarget) -> None:
         """Deliver what was committed since the last time.
 
         The range is noted before, so what is repeated after a crash is the same batches.
         """
+        if target.problem is not None:
+            raise InputError(target.problem)
         store, note = self.run.checkpoint, f"sinks/{target.sink}/{target.query}"
         noted = store.read_record(note, dict[str, int]) if store.exists(note) else {"next": 0}
         first, until = noted["next"], noted.get("until", self.run.committed)
         if first >= until:
             return
         store.write_record(note, {"next": first, "until": until})
-        frame = self.run.results(target.query, first=first, until=until, batch=BATCH_COLUMN)
+        for frame in self.run.result_frames(target.query, first, until, BATCH_COLUMN):
+            self._write(frame, target)
+        fault_point(f"sink.delivered.{target.sink}")
+        store.write_record(note, {"next": until})
+
+    def _write(self, frame: "DataFrame", target: SinkTarget) -> None:
         if target.spec.format in files.FILE_FORMATS:
             self._write_files(frame, target)
         elif target.spec.format == "console":
@@ -118,8 +150,6 @@ class SinkDelivery:
                 target.spec.format
             )
             writer.options(**spark_options(target.spec.options)).mode("append").save(target.path)
-        fault_point(f"sink.delivered.{target.sink}")
-        store.write_record(note, {"next": until})
 
     def _select_columns(self, frame: "DataFrame", target: SinkTarget) -> "DataFrame":
         return frame.selectExpr(*target.spec.select) if target.spec.select else frame
@@ -141,15 +171,27 @@ class SinkDelivery:
             print(f"{target.query}: {values}", file=self.console, flush=True)
 
 
-def sink_targets(checked: CheckedSpec) -> tuple[SinkTarget, ...]:
-    """Return the targets that a spec declares."""
+def sink_targets(
+    checked: CheckedSpec, queries: Iterable[str] | None = None
+) -> tuple[SinkTarget, ...]:
+    """Return the targets of the sinks of a spec, for the queries that have results by now.
+
+    A sink for all queries (`*`) also gets those that the spec does not name. `queries` None means
+    those of the spec.
+    """
     targets: list[SinkTarget] = []
     for name, sink in checked.spec.sinks.items():
-        for query in checked.order if sink.queries == "*" else sink.queries:
-            path = None
+        everything = checked.order if queries is None else tuple(queries)
+        for query in everything if sink.queries == "*" else sink.queries:
+            path = problem = None
             if sink.path is not None:
                 path = checked.resolve(sink.path.replace("{query}", query))
-            targets.append(SinkTarget(name, query, sink, path))
+                if "{query}" not in sink.path and query not in checked.order:
+                    problem = (
+                        f"its results would go to the same path as those of other queries; add "
+                        f"{{query}} to the path of sink {name!r}"
+                    )
+            targets.append(SinkTarget(name, query, sink, path, problem))
     return tuple(targets)
 
 

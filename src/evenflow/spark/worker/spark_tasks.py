@@ -15,6 +15,7 @@ from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.results_index import batch_of_file
+from evenflow.spark.protocol.stored_results import with_batch
 from evenflow.spark.worker.prefetch import prefetch
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.worker_process import WorkerProcess
@@ -92,8 +93,7 @@ class ReadPartsTask:
             for ref in (PartRef(**columns) for columns in batch.to_pylist()):
                 rows = unpack(read_part(store, ref))
                 if self.batch_column is not None:
-                    number = pa.repeat(pa.scalar(batch_of_file(ref.file), pa.int64()), len(rows))
-                    rows = rows.append_column(self.batch_column, number)
+                    rows = with_batch(rows, self.batch_column, batch_of_file(ref.file))
                 yield from rows.to_batches()
 
 

@@ -4,6 +4,8 @@ import { request, requestWithToast, showToast } from "./api.js";
 import { byId, el } from "./dom.js";
 import { formatBytes, formatCount, formatPercent } from "./format.js";
 
+const SHOWN_RESULTS = 20;
+
 const closeButton = (dialog) => el("button", { type: "button", onclick: () => dialog.close() }, "Close");
 
 const workerSelect = (workers, emptyText) =>
@@ -56,6 +58,31 @@ function submitBody(form) {
 const streamSchemas = (streams) =>
   el("div", { class: "schema mono", tabindex: "0", role: "region", "aria-label": "Streams and their columns" }, ...streams.map((s) => el("div", {}, `${s.name}(${s.columns.join(", ")})`)));
 
+/** The newest results of a query, read when the dialog opens. */
+function lastResults(path) {
+  const section = el("section", { class: "results", "data-testid": "results" }, el("h3", {}, "Newest results"), el("p", { class: "muted" }, "reading …"));
+  const show = (...children) => section.replaceChildren(section.firstChild, ...children);
+  request("GET", `${path}/results?limit=${SHOWN_RESULTS}`).then(
+    (page) => show(page.rows.length ? resultsTable(page) : el("p", { class: "muted" }, `none yet; ${formatCount(page.committed)} batches are committed`)),
+    (error) => show(el("p", { class: "error" }, error.message)),
+  );
+  return section;
+}
+
+const resultText = (value) => (value === null ? "null" : typeof value === "object" ? JSON.stringify(value) : String(value));
+
+const resultsTable = (page) =>
+  el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Newest results" },
+    el(
+      "table",
+      {},
+      el("thead", {}, el("tr", {}, ...page.columns.map((column) => el("th", { scope: "col", title: column.type }, column.name)))),
+      el("tbody", {}, ...page.rows.toReversed().map((row) => el("tr", {}, ...page.columns.map((column) => el("td", {}, resultText(row[column.name])))))),
+    ),
+  );
+
 export function openQueryDialog(state, name) {
   const dialog = byId("query");
   const query = state.queries.find((each) => each.name === name);
@@ -91,6 +118,7 @@ export function openQueryDialog(state, name) {
       el("h2", { id: "t-query" }, name),
       el("pre", { tabindex: "0" }, query.text),
       el("dl", { class: "facts" }, ...Object.entries(facts).filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)])),
+      lastResults(path),
       el("div", { class: "row" }, ...pin, ...resume),
       el("div", { class: "row end" }, closeButton(dialog), el("button", { type: "button", class: "danger", "data-testid": "cancel-query", onclick: sendAndClose("DELETE", path) }, "Cancel query")),
     ),

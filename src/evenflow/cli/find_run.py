@@ -1,0 +1,59 @@
+"""Find a run by its specification, its checkpoint or the address of its service."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenflow.cli.client import ServiceClient
+from evenflow.errors import InputError
+
+if TYPE_CHECKING:
+    from evenflow.spark.protocol.run_note import RunNote
+    from evenflow.storage.file_store import FileStore
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run: its service if one answers, its checkpoint if that is known."""
+
+    client: ServiceClient | None = None
+    store: "FileStore | None" = None
+    note: "RunNote | None" = None
+
+    def require_store(self) -> "FileStore":
+        """Return the checkpoint of a run that is not served."""
+        if self.store is None:
+            raise InputError("give the specification or the checkpoint of the run")
+        return self.store
+
+
+def find_run(place: str | None, url: str) -> FoundRun:
+    """Return the run at a place: a YAML file, a checkpoint, or an address; None: the one at `url`.
+
+    A run whose service answers is asked; of any other run, the checkpoint is read.
+    """
+    if place is None or place.startswith(("http://", "https://")):
+        return FoundRun(ServiceClient(place or url))
+    from evenflow.spark.protocol.run_note import read_run_note
+    from evenflow.storage.file_store import FileStore
+
+    is_spec = place.endswith((".yaml", ".yml"))
+    checkpoint = _checkpoint_of_spec(Path(place)) if is_spec else place
+    store = FileStore(checkpoint)
+    if not store.exists("meta"):
+        what = f"{place} has not been run yet: there is no" if is_spec else "there is no"
+        raise InputError(
+            f"{what} checkpoint {checkpoint}; give a specification, a checkpoint or an address"
+        )
+    note = read_run_note(store)
+    client = None
+    if note is not None and note.url is not None:
+        client = ServiceClient(note.url)
+        client = client if client.serves(store.uri) else None
+    return FoundRun(client, store, note)
+
+
+def _checkpoint_of_spec(path: Path) -> str:
+    from evenflow.spec import checkpoint_of  # loads DuckDB, which a checkpoint does not need
+
+    return checkpoint_of(path)

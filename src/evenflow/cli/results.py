@@ -1,0 +1,82 @@
+"""`evenflow results`: the results of a query, of a running or a stopped run."""
+
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from evenflow.cli.find_run import FoundRun, find_run
+from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
+from evenflow.cli.output import print_json, print_progress, print_rows
+
+_POLL_SECONDS = 1.0
+
+
+def results_command(
+    name: Annotated[str, typer.Argument(help="Name of the query.")],
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with every commit, until Ctrl-C.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of newest rows.")] = 20,
+    run: RunOption = None,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
+) -> None:
+    """Show the newest results of a query; with --follow also those that come.
+
+    A running service is asked; the results of a stopped run are read from its checkpoint, without
+    Spark. With --follow and --json, every commit is one line.
+    """
+    shown = False
+    for page in _pages(find_run(run, url), name, limit, follow=follow):
+        if json:
+            print_json(page)
+        else:
+            _print_page(page, head=not shown)
+        shown = True
+
+
+def _pages(found: FoundRun, name: str, limit: int, *, follow: bool) -> Iterator[dict[str, Any]]:
+    """Yield the newest rows, then what is committed later."""
+    if found.client is not None:
+        page = found.client.get("queries", name, "results", limit=limit)
+        yield page
+        if follow:
+            yield from found.client.follow("queries", name, "results", since=page["next"])
+        return
+    from evenflow.service.results import results_page
+    from evenflow.spark.protocol.stored_results import StoredResults
+
+    stored = StoredResults(found.require_store())
+    read = stored.page(name, None, limit)
+    yield results_page(name, read).model_dump()
+    while follow:
+        if read.complete:
+            time.sleep(_POLL_SECONDS)
+        read = stored.page(name, read.next, limit)
+        if len(read.rows):
+            yield results_page(name, read).model_dump()
+
+
+def _print_page(page: dict[str, Any], *, head: bool) -> None:
+    if not page["rows"]:
+        print_progress(
+            f"{page['query']} has no results yet ({page['committed']} batches are committed); "
+            "a window is emitted when newer rows move the watermark past its end"
+        )
+        return
+    columns = [column["name"] for column in page["columns"]]
+    rows = [tuple(_cell(row[column]) for column in columns) for row in page["rows"]]
+    print_rows(columns, rows, show_heads=head)
+
+
+def _cell(value: Any) -> str:
+    """Format a value of a result.
+
+    >>> _cell(None), _cell(1.5), _cell(True), _cell({"a": [1]})
+    ('null', '1.5', 'true', "{'a': [1]}")
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
