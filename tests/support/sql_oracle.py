@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from evenflow.model import hash_keys
-from evenflow.sql import Catalog, Engine, Program, Stream, Task
+from evenflow.sql import Catalog, Engine, Program, QueryTask, Stream, Task
+from evenflow.sql.query_plan import combined_feeds
+from evenflow.storage.bundle import pack, unpack
 
 SECOND = 1_000_000
 DELAY_US = 5 * SECOND
@@ -144,7 +146,7 @@ class Cluster:
     results: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tasks = [self._open(), self._open()]
+        self.tasks: list[QueryTask] = [self._open(), self._open()]
         self.salt = np.uint64(0)
 
     def run(self, given: Rows) -> pa.Table:
@@ -155,12 +157,17 @@ class Cluster:
         return pa.concat_tables(self.results)
 
     def _step(self, batch: dict[str, pa.Table], watermark: int) -> None:
+        partials: dict[int, pa.Table] = {}
+        if combined_feeds(self.program.plan) and self.rng.random() < 0.5:
+            batch, partials = {}, self._combined(batch)
         for at, task in enumerate(self.tasks):
             mine = {s: self._share(s, rows, at) for s, rows in batch.items()}
-            idle = not any(map(len, mine.values())) and not is_due(task, watermark)
+            summed = {i: self._partial_share(i, rows, at) for i, rows in partials.items()}
+            new = any(map(len, (*mine.values(), *summed.values())))
+            idle = not new and not is_due(task, watermark)
             if idle and self.rng.random() < 0.5:
                 continue  # nothing to do: the worker is not called
-            out = task.step(mine, watermark)
+            out = task.step(mine, watermark, summed) if summed else task.step(mine, watermark)
             assert out.rows.schema == self.program.schema
             self.late += sum(out.late.values())
             self.results.append(out.rows)
@@ -170,6 +177,24 @@ class Cluster:
         if key is None or stream not in key:
             return rows if at == 0 else rows.slice(0, 0)
         hashes = hash_keys(*(rows[column] for column in key[stream]))
+        return rows.filter(pa.array(self._owner(hashes) == at))
+
+    def _combined(self, batch: dict[str, pa.Table]) -> dict[int, pa.Table]:
+        """Sum up the rows of a batch in two chunks each, as two router tasks would."""
+        parts: dict[int, list[pa.Table]] = {}
+        for stream, rows in batch.items():
+            cut = int(self.rng.integers(len(rows) + 1))
+            for chunk in (rows.slice(0, cut), rows.slice(cut)):
+                for feed, partial in self.tasks[0].combine(stream, chunk).items():
+                    parts.setdefault(feed, []).append(unpack(pack(partial)))
+        filled = {feed: [p for p in each if len(p)] for feed, each in parts.items()}
+        return {feed: pa.concat_tables(each) for feed, each in filled.items() if each}
+
+    def _partial_share(self, feed: int, rows: pa.Table, at: int) -> pa.Table:
+        [item] = [item for item in combined_feeds(self.program.plan) if item.feed.id == feed]
+        if not item.key_columns:
+            return rows if at == 0 else rows.slice(0, 0)
+        hashes = hash_keys(*(rows[column] for column in item.key_columns))
         return rows.filter(pa.array(self._owner(hashes) == at))
 
     def _owner(self, hashes: np.ndarray) -> np.ndarray:
@@ -200,10 +225,10 @@ class Cluster:
                 fresh.accept(blob)
             self.tasks[0] = fresh
 
-    def _open(self) -> Task:
+    def _open(self) -> QueryTask:
         return self.program.open(self.engine, TABLES)
 
-    def _reopened(self, task: Task) -> Task:
+    def _reopened(self, task: QueryTask) -> QueryTask:
         saved = task.save()
         self.segments = {**getattr(self, "segments", {}), **saved.segments}
         fresh = self._open()

@@ -209,3 +209,34 @@ def source_streams(root: PlanNode) -> tuple[str, ...]:
     nodes = (n for n in nodes_bottom_up(root) if isinstance(n, SelectNode))
     feeds = (i.feed for n in nodes for i in n.inputs)
     return tuple(dict.fromkeys(feed for feed in feeds if isinstance(feed, str)))
+
+
+class CombinedFeed(NamedTuple):
+    """A feed whose partial rows can be computed anywhere, and their columns that route them."""
+
+    feed: SelectNode
+    stream: str
+    key_columns: tuple[str, ...]
+
+
+def combined_feeds(plan: QueryPlan) -> tuple[CombinedFeed, ...]:
+    """Return the feeds that sum up the rows of streams, if nothing else reads a stream.
+
+    Empty if a node needs single rows: a join, a reference table, the subscriptions of a template,
+    a query without an aggregate.
+    """
+    nodes, found = nodes_bottom_up(plan.root), []
+    aggregates = [node for node in nodes if isinstance(node, AggregateNode)]
+    aggregate_of = {feed.id: node.id for node in aggregates for feed in node.feeds}
+    for node in nodes:
+        if not isinstance(node, SelectNode):
+            continue
+        streams = [item.feed for item in node.inputs if isinstance(item.feed, str)]
+        if not streams:
+            continue
+        needs_rows = len(node.inputs) > 1 or node.references or node.inputs[0].drops_late_rows
+        if needs_rows or node.id not in aggregate_of:
+            return ()
+        key = plan.store_keys.get((aggregate_of[node.id], ""), ())
+        found.append(CombinedFeed(node, streams[0], key))
+    return tuple(found)

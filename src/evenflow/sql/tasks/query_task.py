@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model.arrays import Indices
-from evenflow.model.time import event_times_us, valid_time_mask
+from evenflow.model.time import NO_WATERMARK_US, event_times_us, valid_time_mask
 from evenflow.sql import types
 from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import (
@@ -17,6 +17,7 @@ from evenflow.sql.query_plan import (
     QueryPlan,
     SelectNode,
     UnionNode,
+    combined_feeds,
     nodes_bottom_up,
     source_stream,
 )
@@ -25,6 +26,9 @@ from evenflow.sql.tasks.pane_state import PaneState
 from evenflow.sql.tasks.segments import SegmentStore
 from evenflow.sql.tasks.subscriptions import SubscriptionTable
 from evenflow.sql.tasks.task import StepOutput, Task, filter_and_count
+
+PartialRows = Mapping[int, pa.Table]  # id of an aggregate's feed -> its partial rows
+NO_PARTIALS: PartialRows = {}
 
 
 class QueryTask(Task):
@@ -54,16 +58,30 @@ class QueryTask(Task):
             key = keys.get(SUBSCRIPTIONS_STORE)
             self.subscriptions = SubscriptionTable(plan.parameters, engine, key)
 
-    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> StepOutput:
-        """Process a batch: new rows of each stream, and the watermark known before the batch."""
+    def step(
+        self, rows: Mapping[str, pa.Table], watermark_us: int, partials: PartialRows = NO_PARTIALS
+    ) -> StepOutput:
+        """Process a batch: new rows of each stream, and the watermark known before the batch.
+
+        `partials` are new rows that `combine` has already summed up elsewhere.
+        """
         watermark_us = max(self.watermark_us, watermark_us)
         if self.is_stateful:  # otherwise the state stays the same and is saved only once
             self.watermark_us = watermark_us
-        evaluator = NodeEvaluator(self, rows, watermark_us)
+        evaluator = NodeEvaluator(self, rows, watermark_us, partials)
         result = evaluator.evaluate(self.plan.root)
         self.last_grouped_rows = evaluator.grouped_rows
         result = types.to_result_types(result, self._schema)
         return StepOutput(result, evaluator.late, evaluator.poison)
+
+    def combine(self, stream: str, rows: pa.Table) -> PartialRows:
+        """Sum up rows of a stream per pane and group, for the `step` of another task of the query.
+
+        Neither reads nor changes the state. Only for a plan with `combined_feeds`.
+        """
+        evaluator = NodeEvaluator(self, {stream: rows}, NO_WATERMARK_US)
+        feeds = [item.feed for item in combined_feeds(self.plan) if item.stream == stream]
+        return {feed.id: evaluator.evaluate(feed) for feed in feeds}
 
     def subscribe(self, rows: pa.Table) -> None:
         """Add subscriptions of a template, or change the parameters of existing ones."""
@@ -148,9 +166,16 @@ class QueryTask(Task):
 class NodeEvaluator:
     """Evaluates the plan of a task for one batch: the new rows of each node, computed once."""
 
-    def __init__(self, task: QueryTask, rows: Mapping[str, pa.Table], watermark_us: int) -> None:
+    def __init__(
+        self,
+        task: QueryTask,
+        rows: Mapping[str, pa.Table],
+        watermark_us: int,
+        partials: PartialRows = NO_PARTIALS,
+    ) -> None:
         self.task = task
         self.watermark_us = watermark_us
+        self.partials = partials
         self.late: dict[str, int] = {}
         self.poison: dict[str, int] = {}
         self.grouped_rows: tuple[AggregateNode, pa.Table] | None = None  # see _evaluate_aggregate
@@ -175,8 +200,14 @@ class NodeEvaluator:
             elif isinstance(node, AggregateNode):
                 self._results[node.id] = self._evaluate_aggregate(node)
             else:
-                self._results[node.id] = self._evaluate_select(node)
+                self._results[node.id] = self._with_partials(node, self._evaluate_select(node))
         return self._results[node.id]
+
+    def _with_partials(self, node: SelectNode, rows: pa.Table) -> pa.Table:
+        partial = self.partials.get(node.id)
+        if partial is None or not len(partial):
+            return rows
+        return pa.concat_tables([rows, partial]) if len(rows) else partial
 
     def _evaluate_aggregate(self, node: AggregateNode) -> pa.Table:
         panes = self.task.pane_states[node.id]
