@@ -7,13 +7,16 @@ thrown away and repeated, all processes may be replaced between batches.
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from evenflow.model import Plan
 from evenflow.planning.controller import Balancing
+from evenflow.spark.driver import combine_choice
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.submission import Submission, subscription_rows
@@ -21,6 +24,7 @@ from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.protocol.report import Report
+from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.spark.worker.worker_process import WorkerProcess
@@ -35,6 +39,12 @@ def runtime() -> SqlRuntime:
     if not _RUNTIME:
         _RUNTIME.append(SqlRuntime())
     return _RUNTIME[0]
+
+
+def combine_always(patch: pytest.MonkeyPatch) -> None:
+    """Let combining pay however few rows there are."""
+    for name in ("MIN_ROWS", "MIN_ROWS_PER_GROUP", "MIN_ROWS_PER_PARTIAL"):
+        patch.setattr(combine_choice, name, 1)
 
 
 class Local:
@@ -60,6 +70,11 @@ class Local:
         assert self.committer.open(registry, plan)
         self.processes: list[WorkerProcess] = []
         self.forget()
+
+    def combine_rows(self) -> None:
+        """Let the router combine rows from the next batch on, where that pays."""
+        balancer = self.committer.balancer
+        balancer.config = replace(balancer.config, combine=True)
 
     def attend(self, balancer: Balancer) -> None:
         """Let another balancer observe and decide from the next batch on."""
@@ -98,10 +113,13 @@ class Local:
 
     def work(self, number: int, rows: Mapping[str, pa.Table], attempt: int = 0) -> list[Report]:
         envelopes: dict[int, list[Envelope]] = {}
+        ledger = self.committer.checkpoint.ledger
+        entry = ledger.entry(number)
         for stream, table in sorted(rows.items()):
-            for batch in route_source(
-                self.committer.checkpoint.ledger, stream, table.to_batches(), number
-            ):
+            combiner = None
+            if entry.combined and attempt == 0:
+                combiner = Combiner(runtime(), ledger, entry, stream)
+            for batch in route_source(ledger, stream, table.to_batches(), number, combiner):
                 for row in batch.to_pylist():
                     envelope = Envelope(row["kind"], row["name"], row["blob"])
                     envelopes.setdefault(row["worker"], []).append(envelope)

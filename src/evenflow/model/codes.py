@@ -132,3 +132,6 @@ class EnvelopeKind(StrEnum):
     ROWS = "rows"  # rows as an Arrow stream
     FILE_REF = "file_ref"  # a `PartRef` to rows in a chunk file, as JSON
     POISON = "poison"  # rows whose event time is missing or invalid
+    PARTIAL = "partial"  # partial rows of one aggregate, combined by the router
+    QUERY_ROWS = "query_rows"  # rows for one query only: the router could not combine them
+    CLOCK = "clock"  # the latest event time of rows that are not sent as such, as JSON

@@ -366,7 +366,9 @@ def test_traffic_is_compared_with_queries_dealt_out_in_turn() -> None:
 
 
 def test_emulated_cost_counts_as_work() -> None:
-    report = Report(0, query_stats={"a@1": QueryStats(rows_in=20), "b@2": QueryStats(rows_in=5)})
+    report = Report(
+        0, query_stats={"a@1": QueryStats(work_rows=20), "b@2": QueryStats(work_rows=5)}
+    )
     emulate_cost(report, 1e-4)
     assert report.query_stats["a@1"].cpu_seconds == pytest.approx(2e-3)
     assert report.cpu_seconds == pytest.approx(2.5e-3)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.local_runtime import Local
+from tests.support.local_runtime import Local, combine_always
 from tests.support.operators import Counter
 from tests.support.spark_harness import BEGIN_US, SECOND, cut, shifted, trades
 from tests.support.submissions import (
@@ -34,6 +34,7 @@ from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import compile_definition
 from evenflow.spark.worker import sql_runtime, worker_batch
+from evenflow.spark.worker.inbox import Inbox
 from evenflow.spark.worker.query_guard import QueryGuard
 from evenflow.spark.worker.query_work import QueryWork
 from evenflow.sql import operator_path
@@ -48,6 +49,8 @@ def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) 
     """Run the batches: in peace without a seed, else with moves, lost attempts, new processes."""
     chance = None if seed is None else random.Random(seed)  # noqa: S311
     local = hosting_all(folder, workers, chance)
+    if chance is not None and chance.random() < 0.5:
+        local.combine_rows()
     for at, rows in enumerate([*batches, last_row()]):
         if chance is not None and chance.random() < 0.6:
             local.committer.commands.request_plan(any_plan(chance, workers))
@@ -71,7 +74,9 @@ def test_moves_lost_attempts_and_new_processes_change_no_result(
     rng = np.random.default_rng(seed)
     batches = cut(rng, trades(rng, 100), count)
     calm = play(tmp_path_factory.mktemp("calm"), batches, 1, None)
-    wild = play(tmp_path_factory.mktemp("wild"), batches, workers, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        combine_always(patch)
+        wild = play(tmp_path_factory.mktemp("wild"), batches, workers, seed)
     for name in NAMES:
         assert wild.results(name) == calm.results(name), name
         assert calm.results(name), f"{name} gave nothing: the test is empty"
@@ -327,7 +332,7 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
     class Death(BaseException):
         """As SIGKILL would, nothing of ours catches it."""
 
-    def deadly(work: QueryWork, inbox: dict[str, pa.Table]) -> None:
+    def deadly(work: QueryWork, inbox: Inbox) -> None:
         if work.query.name == "deadly":
             raise Death
         step(work, inbox)

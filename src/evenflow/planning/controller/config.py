@@ -43,6 +43,8 @@ class Balancing:
     promote_share    share of the batch interval that such a query needs at least
     traffic_price    variance, in squared mean loads, worth shipping every stream once more
     slack, absolute_slack         balance bound of arrivals: relative, and in queries
+    combine          sum up the rows of a windowed aggregate before they are sent to its workers,
+                     where that makes them fewer
     seed             of the random choices of planners
 
     >>> Balancing(max_imbalance=0.1).keys
@@ -71,6 +73,7 @@ class Balancing:
     traffic_price: float = 0.01
     slack: float = 0.05
     absolute_slack: float = 10.0
+    combine: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -94,7 +97,7 @@ class Balancing:
     @classmethod
     def off(cls) -> "Balancing":
         """Return settings with all planners off: only drains, activations and manual plans move."""
-        return cls(keys=OFF, queries=OFF, operators=OFF, promote=False)
+        return cls(keys=OFF, queries=OFF, operators=OFF, promote=False, combine=False)
 
     @property
     def target_imbalance(self) -> float:

@@ -23,6 +23,7 @@ class NextState:
 
     resumed      uids of quarantined queries that run again
     kept_states  states of the queries that failed in this batch
+    combined     uids of the aggregates whose rows the router combines
     """
 
     registry: Registry
@@ -33,6 +34,7 @@ class NextState:
     commands_applied: int = 0
     resumed: frozenset[str] = frozenset()
     kept_states: Mapping[str, KeptState] = field(default_factory=dict)
+    combined: frozenset[str] = frozenset()
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
@@ -97,6 +99,7 @@ def next_entry(
         commands_applied=next_state.commands_applied,
         late={uid: rows for uid, rows in late.items() if rows and uid in hosted},
         poison=dict(poison),
+        combined=next_state.combined & running,
     )
 
 

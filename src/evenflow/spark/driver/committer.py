@@ -16,6 +16,7 @@ from evenflow.spark.driver.admit import admit, complete_with_pins, with_verdicts
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.cleanup import clean_up, delete_unreferenced
+from evenflow.spark.driver.combine_choice import next_combined, uncombined_queries
 from evenflow.spark.driver.commands import CommandLog, TakenCommands
 from evenflow.spark.driver.commit import (
     NextState,
@@ -49,6 +50,7 @@ class Committer:
         self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
         self._last_commit_at = time.time()
+        self._uncombinable: set[str] = set()
 
     def open(self, registry: Registry, plan: Plan) -> bool:
         """Open the checkpoint and continue where it stands; return whether it is new."""
@@ -121,7 +123,11 @@ class Committer:
                 if verdict.code == VerdictCode.PLAN_REFUSED
             )
             next_state = self._write_plans(entry, taken, decision.plan)
-            next_state = replace(next_state, kept_states=kept_states)
+            next_state = replace(
+                next_state,
+                kept_states=kept_states,
+                combined=self._next_combined(entry, taken.registry, reports),
+            )
             following = next_entry(entry, registry, reports, next_state)
             if has_due_work(following, taken.registry):
                 self.checkpoint.store.write(f"pulse/{batch:012d}", [b"\n"])
@@ -146,12 +152,21 @@ class Committer:
             plan=self.checkpoint.ledger.plan(entry.plan_number),
             next_plan=taken.plan,
             drain=taken.drain,
+            combined=entry.combined,
         )
         refusals: list[str] = []
         if taken.requested_plan is not None:
             requested = complete_with_pins(taken.requested_plan, batch, refusals)
             batch = replace(batch, requested_plan=requested)
         return batch, refusals
+
+    def _next_combined(
+        self, entry: Entry, registry: Registry, reports: tuple[Report, ...]
+    ) -> frozenset[str]:
+        if not self.balancer.config.combine:
+            return frozenset()
+        self._uncombinable |= uncombined_queries(reports)
+        return next_combined(entry, registry, reports, self._uncombinable)
 
     def _write_plans(self, entry: Entry, taken: TakenCommands, decided: Plan | None) -> NextState:
         """Write the registry and plans of the next entry, if they changed."""

@@ -18,6 +18,7 @@ class CompletedBatch:
     registry        what is hosted after it
     drain           workers that should be drained
     requested_plan  a plan that a caller requested, complete; it goes before a controller's
+    combined        uids of the queries whose rows the router combined
     """
 
     number: int
@@ -30,6 +31,7 @@ class CompletedBatch:
     next_plan: Plan
     drain: frozenset[int]
     requested_plan: Plan | None = None
+    combined: frozenset[str] = frozenset()
 
 
 Controller = Callable[[CompletedBatch], Plan | None]

@@ -35,13 +35,14 @@ def observe(batch: CompletedBatch, state: ObserverState) -> tuple[Snapshot, Obse
     hosted = sorted(batch.registry.queries.values(), key=_submission_order)
     uids = tuple(query.uid for query in hosted)
     stats = _stats_arrays(uids, batch.reports, batch.plan.workers)
-    cost_model = state.cost_model.for_queries(_cost_model_ids(hosted, batch.plan)).update(
-        stats.rows_in.astype(np.float64), stats.produced, stats.cpu_seconds, stats.stepped
+    fits = _cost_model_ids(hosted, batch.plan, batch.combined)
+    cost_model = state.cost_model.for_queries(fits).update(
+        stats.work_rows.astype(np.float64), stats.produced, stats.cpu_seconds, stats.stepped
     )
     weights = cost_model.weights()
     load = (
         weights[:, 0, None] * stats.stepped
-        + weights[:, 1, None] * stats.rows_in
+        + weights[:, 1, None] * stats.work_rows
         + weights[:, 2, None] * stats.produced
     )
     state_bytes = _state_bytes(hosted, stats, batch.plan, state)
@@ -104,9 +105,12 @@ def key_stats(
     )
 
 
-def _cost_model_ids(hosted: list[Hosted], plan: Plan) -> tuple[str, ...]:
-    """Name the fits; a query that becomes keyed counts `produced` by key, so its fit restarts."""
-    return tuple(f"{q.uid}:keyed" if q.name in plan.tables else q.uid for q in hosted)
+def _cost_model_ids(hosted: list[Hosted], plan: Plan, combined: frozenset[str]) -> tuple[str, ...]:
+    """Name the fits; one restarts if its rows or `produced` begin to mean something else."""
+    return tuple(
+        q.uid + ":keyed" * (q.name in plan.tables) + ":combined" * (q.uid in combined)
+        for q in hosted
+    )
 
 
 def _key_names(hashes: Hashes, texts: pa.Array, before: KeyStats | None) -> tuple[str, ...]:
@@ -127,6 +131,7 @@ class _StatsArrays:
 
     stepped: Bools
     rows_in: Indices
+    work_rows: Indices
     rows_out: Indices
     produced: Floats
     cpu_seconds: Floats
@@ -135,7 +140,7 @@ class _StatsArrays:
 
 def _stats_arrays(uids: tuple[str, ...], reports: tuple[Report, ...], workers: int) -> _StatsArrays:
     shape, row = (len(uids), workers), {uid: at for at, uid in enumerate(uids)}
-    rows_in, rows_out = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    rows_in, work_rows, rows_out = np.zeros((3, *shape), dtype=np.int64)
     produced, seconds, state = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     stepped = np.zeros(shape, dtype=np.bool_)
     for report in reports:
@@ -143,10 +148,12 @@ def _stats_arrays(uids: tuple[str, ...], reports: tuple[Report, ...], workers: i
             if uid in row:
                 at = row[uid], report.worker
                 stepped[at] = True
-                rows_in[at], rows_out[at] = stats.rows_in, stats.rows_out
+                rows_in[at], work_rows[at], rows_out[at] = (
+                    stats.rows_in, stats.work_rows, stats.rows_out,
+                )  # fmt: skip
                 produced[at], seconds[at] = stats.produced, stats.cpu_seconds
                 state[at] = stats.state_bytes
-    return _StatsArrays(stepped, rows_in, rows_out, produced, seconds, state)
+    return _StatsArrays(stepped, rows_in, work_rows, rows_out, produced, seconds, state)
 
 
 def _state_bytes(

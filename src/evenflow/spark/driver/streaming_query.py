@@ -91,7 +91,7 @@ def report_frame(
     envelopes = pulse.selectExpr(*EMPTY_ENVELOPE_COLUMNS).where("false")
     for name in sorted(sources):
         source = prune_columns(sources[name], columns[name], streams[name].time)
-        router = RouterTask(task.checkpoint_id, name)
+        router = RouterTask(task.checkpoint_id, task.runtime, name)
         envelopes = envelopes.union(source.mapInArrow(router, ENVELOPE_COLUMNS))
     by_worker = envelopes.repartitionById(checkpoint.workers, F.col("worker"))
     return by_worker.mapInArrow(task, REPORT_COLUMNS)

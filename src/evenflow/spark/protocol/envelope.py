@@ -29,3 +29,14 @@ class Envelope:
     kind: str
     stream: str
     blob: bytes
+
+
+def for_query(rows: pa.Table, uid: str, feed: int = -1) -> pa.Table:
+    """Label rows as meant for one query; partial rows also with the feed that they come from."""
+    return rows.replace_schema_metadata({"query": uid, "feed": str(feed)})
+
+
+def query_and_feed(rows: pa.Table) -> tuple[str, int]:
+    """Read back what `for_query` noted."""
+    label = rows.schema.metadata
+    return label[b"query"].decode(), int(label[b"feed"])

@@ -96,6 +96,7 @@ class Entry:
     commands_applied      how many commands the commits so far have applied
     late                  query uid -> rows dropped so far because they were behind the watermark
     poison                stream -> rows set aside so far because of their event time
+    combined              uids of the aggregates whose rows the router combines
     """
 
     batch: int
@@ -116,6 +117,7 @@ class Entry:
     commands_applied: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
+    combined: frozenset[str] = frozenset()
 
     @property
     def latest_plan_number(self) -> int:

@@ -19,11 +19,18 @@ REPORT_COLUMNS = "report binary, keys binary"
 class QueryStats:
     """One query on one worker in one batch.
 
-    late_rows  stream -> rows behind the watermark
-    produced   results, or pairs examined for a match: what its rows cost besides themselves
+    rows_in      rows of its streams, also those that the router combined
+    work_rows    rows that the worker processed: a partial row of the router counts as one
+    groups       partial rows that a combinable aggregate received or made of its rows
+    uncombined   whether the router sent rows that it should have combined
+    late_rows    stream -> rows behind the watermark
+    produced     results, or pairs examined for a match: what its rows cost besides themselves
     """
 
     rows_in: int = 0
+    work_rows: int = 0
+    groups: int = 0
+    uncombined: bool = False
     rows_out: int = 0
     cpu_seconds: float = 0.0
     state_bytes: int = 0

@@ -32,22 +32,29 @@ def count_keys(
     task: Task,
     rows_out: int,
     always_listed: Hashes,
+    rows_in: int | None = None,
 ) -> KeyCounts:
-    """Count a batch's rows by key; the heaviest keys and `always_listed` are listed one by one."""
-    grouped = task.grouped_row_counts(sum(map(len, rows.values())))
+    """Count a batch's rows by key; the heaviest keys and `always_listed` are listed one by one.
+
+    `rows_in` is given if the router combined rows: their number before that.
+    """
+    raw_rows = sum(map(len, rows.values()))
+    grouped = task.grouped_row_counts(raw_rows if rows_in is None else rows_in)
+    if grouped is not None and rows_in is not None:
+        grouped = grouped[0], _ONE_PER_ROW  # a partial row of the router costs as much as a row
     if grouped is None:
         key_values = [[rows[s][c].combine_chunks() for c in columns[s]] for s in rows]
     else:  # the query has grouped its rows: there is less to count
         key_values = [grouped[0]]
     row_hashes = [hash_keys(*values) for values in key_values]
-    hashes, rows_in, first_row = count_hashes(
+    hashes, key_rows, first_row = count_hashes(
         row_hashes[0] if len(row_hashes) == 1 else np.concatenate(row_hashes),
         _ONE_PER_ROW if grouped is None else grouped[1],
     )
     stored = task.key_rows_and_bytes(hashes) if kind in _PAIRING_KINDS else None
-    stored_rows = rows_in if stored is None else stored[0]
-    produced = _estimate_produced(kind, len(columns), rows_in, stored_rows, rows_out)
-    is_listed, idle = heaviest_keys(rows_in, produced, MAX_LISTED_KEYS), always_listed
+    stored_rows = key_rows if stored is None else stored[0]
+    produced = _estimate_produced(kind, len(columns), key_rows, stored_rows, rows_out)
+    is_listed, idle = heaviest_keys(key_rows, produced, MAX_LISTED_KEYS), always_listed
     if len(always_listed):
         is_listed |= np.isin(hashes, always_listed)
         idle = np.setdiff1d(always_listed, hashes[is_listed])  # not of all: sorting takes longer
@@ -62,12 +69,12 @@ def count_keys(
     unexplained = rows_out - float(produced.sum()) if kind != QueryKind.JOIN_AGGREGATE else 0.0
     return KeyCounts(
         hashes=keys,
-        rows_in=np.concatenate([rows_in[listed], none]),
+        rows_in=np.concatenate([key_rows[listed], none]),
         produced=np.concatenate([produced[listed], none]),
         state_bytes=state_bytes.astype(np.float64),
         names=_key_names(key_values, np.concatenate([first_row[listed], none - 1])),
         rest_keys=len(hashes) - len(listed),
-        rest_rows_in=int(rows_in[rest].sum()),
+        rest_rows_in=int(key_rows[rest].sum()),
         rest_produced=float(produced[rest].sum()) + max(0.0, unexplained),
         rest_state_bytes=max(0.0, float(task.state_bytes - state_bytes.sum())),
     )

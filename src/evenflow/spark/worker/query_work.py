@@ -6,12 +6,14 @@ from functools import partial
 from operator import index
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from evenflow.model.arrays import Bools, Hashes
 from evenflow.spark.protocol.ledger import DerivedRows, HandOff, query_watermark_us
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.protocol.report import QueryStats
 from evenflow.spark.worker.batch_context import BatchContext
+from evenflow.spark.worker.inbox import Inbox
 from evenflow.spark.worker.intake import Intake
 from evenflow.spark.worker.key_counts import count_keys
 from evenflow.spark.worker.router import RowSplit, row_split, split_by_key, stream_demand
@@ -64,19 +66,20 @@ class QueryWork:
             rows = rows.filter(pa.array(split.route(rows) == self.context.worker))
         task.subscribe(rows)
 
-    def step(self, inbox: dict[str, pa.Table]) -> None:
+    def step(self, inbox: Inbox) -> None:
         """Process the new rows, or what is due without rows; report results and statistics."""
         context, query = self.context, self.query
         rows = {stream: self._rows_of(stream, inbox) for stream in query.streams}
-        rows_in = sum(table.num_rows for table in rows.values())
+        partials = inbox.partials.get(query.uid, {})
+        work_rows = sum(len(table) for table in (*rows.values(), *partials.values()))
         watermark_us = query_watermark_us(query, context.entry.watermarks)
         due_us = context.due_us.get(query.uid)
-        if not rows_in and (due_us is None or due_us > watermark_us):
+        if not work_rows and (due_us is None or due_us > watermark_us):
             return
         # This may compile, which is not part of the query's load.
         task = context.task_for_update(query)
         began = time.thread_time()
-        output = task.step(rows, watermark_us)
+        output = task.step(rows, watermark_us, partials)
         if output.rows.schema != query.schema:  # readers of the results rely on it
             raise TypeError(f"the results have the columns {output.rows.schema}")
         rows_out = output.rows.num_rows
@@ -86,8 +89,12 @@ class QueryWork:
             context.report.results[query.uid] = (part, rows_out)
             if query.publish:
                 self._publish(output.rows, part)
+        raw_rows = sum(map(len, rows.values()))
         stats = QueryStats(
-            rows_in=rows_in,
+            rows_in=raw_rows + sum(pc.sum(part["_n"]).as_py() for part in partials.values()),
+            work_rows=work_rows,
+            groups=task.partial_row_count(),
+            uncombined=query.uid in context.entry.combined and raw_rows > 0,
             rows_out=rows_out,
             cpu_seconds=time.thread_time() - began,
             state_bytes=task.state_bytes,
@@ -97,9 +104,11 @@ class QueryWork:
         context.report.query_stats[query.uid] = stats
         self._count_keys(task, rows, stats)
 
-    def _rows_of(self, stream: str, inbox: dict[str, pa.Table]) -> pa.Table:
+    def _rows_of(self, stream: str, inbox: Inbox) -> pa.Table:
         """Return the rows of a stream that this query gets on this worker."""
-        context, rows = self.context, inbox.get(stream)
+        context, rows = self.context, inbox.rows.get(stream)
+        if self.query.uid in context.entry.combined:
+            rows = inbox.query_rows.get((self.query.uid, stream))
         if rows is None:
             return context.registry.streams[stream].schema.empty_table()
         if self.query.name in context.plan.placement:
@@ -115,7 +124,10 @@ class QueryWork:
         if table is None or query.inferred is None or not context.measure_options.per_key:
             return
         own_keys = table.hashes[table.owners == context.worker]
-        counts = count_keys(query.kind, rows, query.inferred, task, stats.rows_out, own_keys)
+        rows_in = stats.rows_in if query.uid in context.entry.combined else None
+        counts = count_keys(
+            query.kind, rows, query.inferred, task, stats.rows_out, own_keys, rows_in
+        )
         context.report.key_counts[query.uid] = counts
         stats.produced = counts.total_produced
 

@@ -23,9 +23,16 @@ from evenflow.model.time import (
     event_times_us,
     valid_time_mask,
 )
-from evenflow.spark.protocol.envelope import CHUNK_FOLDER, ENVELOPE_SCHEMA, POISON_REST_COLUMN
+from evenflow.spark.protocol.envelope import (
+    CHUNK_FOLDER,
+    ENVELOPE_SCHEMA,
+    POISON_REST_COLUMN,
+    for_query,
+)
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
+from evenflow.spark.worker.combiner import Combiner, combined_queries
+from evenflow.spark.worker.row_shares import shares_by_worker
 from evenflow.storage.bundle import PartRef, checksum, pack
 from evenflow.storage.file_store import FileStore
 
@@ -70,7 +77,7 @@ def stream_demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> 
     full_stream_workers: set[int] = set()
     splits: dict[tuple[object, ...], RowSplit] = {}
     for query in registry.readers(stream):
-        if query.uid in entry.quarantined:
+        if query.uid in entry.quarantined or query.uid in entry.combined:
             continue
         if query.name in plan.placement:
             full_stream_workers.add(plan.placement[query.name])
@@ -88,14 +95,9 @@ def split_by_key(rows: pa.Table, demand: StreamDemand) -> Iterator[tuple[int, pa
     workers = demand.row_splits[0].plan.workers
     routes = [split.route(rows) for split in demand.row_splits]
     if len(routes) == 1:
-        # Sixteen bits make NumPy sort by radix: one pass over the rows.
-        order = np.argsort(routes[0].astype(np.uint16), kind="stable")
-        by_worker = rows.take(order)
-        ends = np.bincount(routes[0], minlength=workers).cumsum()
-        for worker in range(workers):
-            begin = int(ends[worker - 1]) if worker else 0
-            if worker not in demand.full_stream_workers and ends[worker] > begin:
-                yield worker, by_worker.slice(begin, int(ends[worker]) - begin)
+        for worker, share in shares_by_worker(rows, routes[0], workers):
+            if worker not in demand.full_stream_workers:
+                yield worker, share
         return
     for worker in range(workers):
         needed = np.logical_or.reduce([route == worker for route in routes])
@@ -132,16 +134,25 @@ def restore_poison_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def route_source(
-    ledger: Ledger, stream: str, batches: Iterable[pa.RecordBatch], batch: int
+    ledger: Ledger,
+    stream: str,
+    batches: Iterable[pa.RecordBatch],
+    batch: int,
+    combiner: Combiner | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Turn a source's rows into envelopes."""
+    """Turn a source's rows into envelopes.
+
+    Without a `combiner`, queries that the entry combines get their rows one by one.
+    """
     entry = ledger.entry(batch)
     registry = ledger.registry(entry.registry_version)
-    demand = stream_demand(registry, ledger.plan(entry.plan_number), entry, stream)
+    plan = ledger.plan(entry.plan_number)
+    demand = stream_demand(registry, plan, entry, stream)
+    combined = combined_queries(registry, entry, stream)
     full_stream_workers = sorted(demand.full_stream_workers)
     spec, columns = registry.streams[stream], registry.needed_columns(stream)
     for chunk in _gather_chunks(batches):
-        if not (full_stream_workers or demand.row_splits):
+        if not (full_stream_workers or demand.row_splits or combined):
             continue
         valid, poison = separate_poison(chunk, spec.time)
         if poison.num_rows:
@@ -153,6 +164,39 @@ def route_source(
             yield _broadcast(ledger.store, full_stream_workers, stream, pack(valid), batch)
         for worker, share in split_by_key(valid, demand):
             yield _envelope([worker], EnvelopeKind.ROWS, stream, pack(share))
+        if combined and valid.num_rows:
+            yield _clock_envelope(stream, valid[spec.time])
+        for query in combined:
+            partials = combiner.combine(query, valid) if combiner is not None else None
+            if partials is None:
+                shares = _query_shares(query, stream, plan, valid)
+                yield from _envelopes(EnvelopeKind.QUERY_ROWS, stream, shares)
+            else:
+                yield from _envelopes(EnvelopeKind.PARTIAL, stream, partials)
+
+
+def _query_shares(
+    query: Hosted, stream: str, plan: Plan, rows: pa.Table
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of one query for each worker, labelled for it."""
+    rows = for_query(rows, query.uid)
+    if query.name in plan.placement:
+        yield plan.placement[query.name], rows
+    else:
+        yield from shares_by_worker(rows, row_split(query, stream, plan).route(rows), plan.workers)
+
+
+def _clock_envelope(stream: str, times: pa.ChunkedArray) -> pa.RecordBatch:
+    latest = json.dumps(pc.max(event_times_us(times)).as_py()).encode()
+    return _envelope([0], EnvelopeKind.CLOCK, stream, pa.py_buffer(latest))
+
+
+def _envelopes(
+    kind: EnvelopeKind, stream: str, shares: Iterable[tuple[int, pa.Table]]
+) -> Iterator[pa.RecordBatch]:
+    for worker, rows in shares:
+        if rows.num_rows:
+            yield _envelope([worker], kind, stream, pack(rows))
 
 
 def _gather_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

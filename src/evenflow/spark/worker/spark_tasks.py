@@ -16,6 +16,7 @@ from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.results_index import batch_of_file
 from evenflow.spark.protocol.stored_results import with_batch
+from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.prefetch import prefetch
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.worker_process import WorkerProcess
@@ -41,13 +42,22 @@ class RouterTask:
     """For mapInArrow over a source's rows: returns envelopes."""
 
     checkpoint_id: CheckpointId
+    runtime: Callable[[], TaskRuntime]
     stream: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Route one partition."""
+        """Route one partition; an attempt after a failed one does not combine rows."""
         freeze_heap()
-        ledger = cached_ledger(self.checkpoint_id)
-        return route_source(ledger, self.stream, prefetch(batches), batch_id())
+        ledger, batch = cached_ledger(self.checkpoint_id), batch_id()
+        combiner, entry = None, ledger.entry(batch)
+        if entry.combined and task_context().attemptNumber() == 0:
+            runtime = cached_process(self.checkpoint_id, self.runtime).runtime
+            combiner = Combiner(runtime, ledger, entry, self.stream)
+        try:
+            yield from route_source(ledger, self.stream, prefetch(batches), batch, combiner)
+        finally:
+            if combiner is not None:
+                combiner.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ fails is reported and dropped; the others continue (see `query_guard`).
 
 from functools import partial
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model import Move, moves_from_worker
@@ -16,7 +15,7 @@ from evenflow.spark.protocol.ledger import DerivedRows, query_watermark_us
 from evenflow.spark.protocol.report import Report
 from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.crash_blame import AttemptLog
-from evenflow.spark.worker.inbox import open_inbox
+from evenflow.spark.worker.inbox import Inbox, open_inbox
 from evenflow.spark.worker.intake import read_intakes, uids_with_intake
 from evenflow.spark.worker.query_guard import QueryGuard
 from evenflow.spark.worker.query_work import QueryWork
@@ -108,20 +107,21 @@ class WorkerBatch:
         work = QueryWork(self.context, self.context.registry.by_uid[uid])
         return self.guard.run(uid, partial(work.load, saved.manifest, segments))
 
-    def _open_inbox(
-        self, envelopes: list[Envelope], derived: list[DerivedRows]
-    ) -> dict[str, pa.Table]:
-        """Return new rows by stream; report poison rows and the latest event times."""
+    def _open_inbox(self, envelopes: list[Envelope], derived: list[DerivedRows]) -> Inbox:
+        """Open what was sent to this worker; report poison rows and the latest event times."""
         context, queries = self.context, self.context.registry.by_uid
         published = [(queries[d.uid].name, d.rows) for d in derived if d.uid in queries]
         inbox = open_inbox(context.store, envelopes, published)
         self.report.shipped_bytes = inbox.shipped_bytes
         for stream, rows in inbox.poison.items():
             self.report.poison[stream] = (context.result_bundle.add(pack(rows)), rows.num_rows)
+        latest_us = dict(inbox.latest_us)
         for stream in {envelope.stream for envelope in envelopes} & inbox.rows.keys():
             times = inbox.rows[stream][context.registry.streams[stream].time]
-            self.report.max_event_time_us[stream] = pc.max(event_times_us(times)).as_py()
-        return inbox.rows
+            last_us = pc.max(event_times_us(times)).as_py()
+            latest_us[stream] = max(last_us, latest_us.get(stream, last_us))
+        self.report.max_event_time_us = latest_us
+        return inbox
 
     def _write(self) -> None:
         context, state = self.context, self.context.state

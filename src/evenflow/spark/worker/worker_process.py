@@ -70,8 +70,8 @@ def emulate_cost(report: Report, seconds_per_row: float) -> None:
     """Sleep as if rows cost more, once for all queries: short sleeps are not exact."""
     if not seconds_per_row:
         return
-    rows = sum(stats.rows_in for stats in report.query_stats.values())
+    rows = sum(stats.work_rows for stats in report.query_stats.values())
     for stats in report.query_stats.values():
-        stats.cpu_seconds += seconds_per_row * stats.rows_in
+        stats.cpu_seconds += seconds_per_row * stats.work_rows
     report.cpu_seconds += seconds_per_row * rows
     time.sleep(seconds_per_row * rows)

@@ -16,7 +16,13 @@ from evenflow.errors import InputError
 from evenflow.model.time import event_times_us, valid_time_mask
 from evenflow.sql.engine import QueryFailed
 from evenflow.sql.tasks.segments import SegmentStore
-from evenflow.sql.tasks.task import StepOutput, Task, filter_and_count
+from evenflow.sql.tasks.task import (
+    NO_PARTIALS,
+    PartialRows,
+    StepOutput,
+    Task,
+    filter_and_count,
+)
 
 
 class Operator(ABC):
@@ -51,7 +57,9 @@ class OperatorTask(Task):
         self._time_columns = time_columns
         self._store = SegmentStore(key)
 
-    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> StepOutput:
+    def step(
+        self, rows: Mapping[str, pa.Table], watermark_us: int, partials: PartialRows = NO_PARTIALS
+    ) -> StepOutput:
         """Run the operator on a batch."""
         self.watermark_us = max(self.watermark_us, watermark_us)
         timely, late, poison = self._drop_late_and_poison(rows)

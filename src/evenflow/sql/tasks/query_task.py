@@ -25,10 +25,13 @@ from evenflow.sql.tasks.join_state import JoinState
 from evenflow.sql.tasks.pane_state import PaneState
 from evenflow.sql.tasks.segments import SegmentStore
 from evenflow.sql.tasks.subscriptions import SubscriptionTable
-from evenflow.sql.tasks.task import StepOutput, Task, filter_and_count
-
-PartialRows = Mapping[int, pa.Table]  # id of an aggregate's feed -> its partial rows
-NO_PARTIALS: PartialRows = {}
+from evenflow.sql.tasks.task import (
+    NO_PARTIALS,
+    PartialRows,
+    StepOutput,
+    Task,
+    filter_and_count,
+)
 
 
 class QueryTask(Task):
@@ -53,6 +56,8 @@ class QueryTask(Task):
             if isinstance(node, SelectNode) and node.probes
         }
         self.last_grouped_rows: tuple[AggregateNode, pa.Table] | None = None
+        self._combined_feeds = combined_feeds(plan)
+        self._partial_row_count = 0
         self.subscriptions: SubscriptionTable | None = None
         if plan.parameters is not None:
             key = keys.get(SUBSCRIPTIONS_STORE)
@@ -61,16 +66,14 @@ class QueryTask(Task):
     def step(
         self, rows: Mapping[str, pa.Table], watermark_us: int, partials: PartialRows = NO_PARTIALS
     ) -> StepOutput:
-        """Process a batch: new rows of each stream, and the watermark known before the batch.
-
-        `partials` are new rows that `combine` has already summed up elsewhere.
-        """
+        """Process a batch: new rows of each stream, and the watermark known before the batch."""
         watermark_us = max(self.watermark_us, watermark_us)
         if self.is_stateful:  # otherwise the state stays the same and is saved only once
             self.watermark_us = watermark_us
         evaluator = NodeEvaluator(self, rows, watermark_us, partials)
         result = evaluator.evaluate(self.plan.root)
         self.last_grouped_rows = evaluator.grouped_rows
+        self._partial_row_count = sum(len(evaluator.evaluate(c.feed)) for c in self._combined_feeds)
         result = types.to_result_types(result, self._schema)
         return StepOutput(result, evaluator.late, evaluator.poison)
 
@@ -80,8 +83,12 @@ class QueryTask(Task):
         Neither reads nor changes the state. Only for a plan with `combined_feeds`.
         """
         evaluator = NodeEvaluator(self, {stream: rows}, NO_WATERMARK_US)
-        feeds = [item.feed for item in combined_feeds(self.plan) if item.stream == stream]
+        feeds = [item.feed for item in self._combined_feeds if item.stream == stream]
         return {feed.id: evaluator.evaluate(feed) for feed in feeds}
+
+    def partial_row_count(self) -> int:
+        """Return how many partial rows the last step added, 0 if rows cannot be combined."""
+        return self._partial_row_count
 
     def subscribe(self, rows: pa.Table) -> None:
         """Add subscriptions of a template, or change the parameters of existing ones."""

@@ -16,6 +16,8 @@ from evenflow.sql.tasks.segments import HashSelector, SegmentStore
 from evenflow.storage.bundle import pack, unpack
 
 STATE_VERSION = 2
+PartialRows = Mapping[int, pa.Table]  # id of an aggregate's feed -> its partial rows
+NO_PARTIALS: PartialRows = {}
 _TRANSFER_SCHEMA = pa.schema(
     [("store", pa.string()), ("emitted_until_us", pa.int64()), ("rows", pa.large_binary())]
 )
@@ -48,10 +50,13 @@ class Task(ABC):
     watermark_us: int = NO_WATERMARK_US
 
     @abstractmethod
-    def step(self, rows: Mapping[str, pa.Table], watermark_us: int) -> StepOutput:
+    def step(
+        self, rows: Mapping[str, pa.Table], watermark_us: int, partials: PartialRows = NO_PARTIALS
+    ) -> StepOutput:
         """Process a batch: new rows of each stream, and the watermark known before the batch.
 
-        Rows for windows that the watermark completes are late.
+        Rows for windows that the watermark completes are late. `partials` are new rows that
+        `QueryTask.combine` has already summed up elsewhere.
         """
 
     @property
@@ -106,6 +111,10 @@ class Task(ABC):
         None unless the last step grouped all of its `rows` new rows.
         """
         return None
+
+    def partial_row_count(self) -> int:
+        """Return how many partial rows the last step added, 0 if rows cannot be combined."""
+        return 0
 
     def save(self) -> SavedState:
         """Save the state; segments are immutable, and each save returns only new ones."""
