@@ -1,5 +1,6 @@
 """Rows combined by the router: the same results, few rows for a hot key, one bad query alone."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +46,7 @@ def play(folder: Path, batches: list[pa.Table], *, combine: bool, attempt: int =
     for rows in [*batches, last_row()]:
         number = local.committer.checkpoint.head().batch
         local.store.write(f"spark/offsets/{number}", [])
-        given = {"trades": rows}
-        local.committer.commit(number, lambda n=number, g=given: local.work(n, g, attempt))
+        local.committer.commit(number, partial(local.work, number, {"trades": rows}, attempt))
     local.rest()
     assert local.committer.checkpoint.head().quarantined == {}
     return local
@@ -65,14 +65,13 @@ def test_results_watermarks_and_row_counts_are_those_of_single_rows(
     for name in NAMES:
         assert combined.results(name) == plain.results(name) != {}, name
     [before, after] = [
-        [snapshot.queries["counts"].rows_in.sum() for snapshot in rows_of(local)]
+        [
+            snapshot.queries["counts"].rows_in.sum()
+            for snapshot in local.committer.balancer.snapshots
+        ]
         for local in (plain, combined)
     ]
     assert after == before
-
-
-def rows_of(local: Local) -> list[object]:
-    return list(local.committer.balancer.snapshots)
 
 
 def test_a_hot_key_is_one_partial_row_per_pane(tmp_path: Path) -> None:

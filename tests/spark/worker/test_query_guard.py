@@ -12,6 +12,7 @@ from tests.support.submissions import STREAMS, last_row
 from evenflow.model import Plan
 from evenflow.spark.driver.commands import CancelQuery, ResumeQuery
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.worker.inbox import Inbox
 from evenflow.spark.worker.query_work import QueryWork
 from evenflow.sql import Operator, operator_path
 from evenflow.sql.tasks.operator import OperatorTask
@@ -120,7 +121,7 @@ def test_what_is_published_with_other_columns_reaches_no_reader(
     local = Local(tmp_path, STREAMS, [dear, reader], workers=1)
     step = QueryWork.step
 
-    def widened(work: QueryWork, inbox: dict[str, object]) -> None:
+    def widened(work: QueryWork, inbox: Inbox) -> None:
         if work.query.name == "dear":
             task = work.context.task_for_update(work.query)
             really = task.step
