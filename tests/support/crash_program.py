@@ -81,7 +81,9 @@ def main(folder: Path, master: str, *, decided: bool) -> None:
 
 def start(flow: evenflow.Flow, *, decided: bool) -> evenflow.Run:
     if decided:
-        return flow.start(available_now=True, balancing=Balancing(), emulated_cost=2e-4)
+        return flow.start(
+            available_now=True, balancing=Balancing(min_excess=0.0), emulated_cost=2e-4
+        )
     return flow.start(available_now=True, controller=lambda batch: plan_after(batch.number))
 
 

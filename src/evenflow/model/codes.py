@@ -48,6 +48,7 @@ class Reason(Code):
     INFEASIBLE = "infeasible"  # no plan keeps the bound; a verdict names the cause
     COOLDOWN = "cooldown"  # items that would help left the target worker too recently
     GAIN_TOO_SMALL = "gain_too_small"  # below min_gain, or not paid back within `payback` batches
+    NOT_WORTH_IT = "not_worth_it"  # the excess is less than min_excess of the batch interval
     MOVES_IN_FLIGHT = "moves_in_flight"  # light keys of drained workers are not measured yet
     NOT_SURE = "not_sure"  # above the bound, but noise may explain it
     FEW_SAMPLES = "few_samples"  # fewer usable batches than `samples`, or no key statistics yet

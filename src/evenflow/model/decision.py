@@ -49,6 +49,7 @@ class Decision:
     target       the final plan if the move budget requires several stages, else None
     moved_bytes  measured state that the moves transfer
     arrived      queries placed at this boundary, and their workers; keyed ones are `EVERYWHERE`
+    move_price   seconds that moving a megabyte was expected to cost; None: not known
     """
 
     batch: int
@@ -64,6 +65,7 @@ class Decision:
     moved_bytes: float = 0.0
     verdicts: tuple[Verdict, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
+    move_price: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class QueryDemand:
     hashes         of the keys; None: the query has no key and can only be whole
     state_bytes    state of each key
     fixed_seconds  additional load on every worker that runs the query
+    row_seconds    load of one row
     """
 
     key_seconds: Callable[[int], Floats]
@@ -32,6 +33,7 @@ class QueryDemand:
     state_bytes: float = 1000.0
     pinned: bool = False
     fixed_seconds: float = 0.0
+    row_seconds: float = 1 / ROWS_PER_SECOND
 
 
 @dataclass(slots=True)
@@ -153,7 +155,7 @@ class SyntheticFlow:
         cost = query.key_seconds(self.batch) * factors[owners]
         load = self._worker_loads(name, query, cost)
         held = np.bincount(owners, minlength=self.plan.workers).astype(np.float64)
-        rows = (load * ROWS_PER_SECOND).astype(np.int64)
+        rows = np.rint(load / query.row_seconds).astype(np.int64)
         return QueryLoad(
             query.streams, rows, rows, load, load, held * query.state_bytes,
             keys=self._key_stats(name, query, owners, cost) if name in self.plan.tables else None,
@@ -177,7 +179,7 @@ class SyntheticFlow:
             query.hashes[heavy], owners[heavy], cost[heavy], np.full(len(heavy), query.state_bytes),
             tuple(f"key{at}" for at in heavy), counts,
             rest + fixed, counts.astype(np.float64) * query.state_bytes,
-            fixed, (cost[heavy] * ROWS_PER_SECOND).astype(np.int64),
+            fixed, np.rint(cost[heavy] / query.row_seconds).astype(np.int64),
         )  # fmt: skip
 
     def _shipped_bytes(self) -> dict[str, Floats]:

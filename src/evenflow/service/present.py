@@ -271,6 +271,7 @@ def decision_info(
         move_count=len(decision.moves),
         moves=[_move_info(move, key_names) for move in decision.moves[:SHOWN_MOVES]],
         moved_bytes=decision.moved_bytes,
+        move_price=decision.move_price,
         arrived=dict(islice(decision.arrived.items(), SHOWN_MOVES)),
         verdicts=list(decision.verdicts),
     )

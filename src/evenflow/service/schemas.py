@@ -139,6 +139,7 @@ class DecisionInfo(ApiModel):
     move_count: int
     moves: list[MoveInfo]
     moved_bytes: float
+    move_price: float | None = None
     arrived: dict[str, int]
     verdicts: list[Verdict]
 

@@ -169,7 +169,7 @@ def test_keys_of_which_little_is_known_are_not_called_infeasible() -> None:
         {"counts": QueryDemand(lambda batch: costs, mine, state_bytes=0.0)},
         Plan(4, {}, {"counts": RoutingTable()}),
     )
-    found = run(flow, 10)
+    found = run(flow, 10, Balancing(min_excess=0.0))
     assert flow.decisions[3].reason == "not_sure"
     assert found[-1] == pytest.approx(1.0), history(flow)
 

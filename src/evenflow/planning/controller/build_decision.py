@@ -1,6 +1,6 @@
 """What a decision is based on, and how a plan becomes a `Decision`, whoever proposed the plan."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evenflow.errors import InputError
@@ -17,10 +17,12 @@ from evenflow.model import (
 from evenflow.planning.controller.arrivals import mean_stream_bytes
 from evenflow.planning.controller.balance import predicted_balance
 from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.move_price import batch_interval, learnt_move_price
 from evenflow.planning.controller.predict import moved_bytes, same_plan
 from evenflow.planning.controller.stage import next_stage, over_budget_verdicts
 from evenflow.planning.controller.window import (
     RecentlyLeft,
+    last_key_moves,
     last_snapshot_with_keys,
     recently_left_workers,
     select_window,
@@ -36,6 +38,9 @@ class DecisionContext:
     loads, before  loads and balance if the next plan stays as it is
     stream_bytes   mean bytes per batch of one copy of each stream
     recently_left  workers that items left within the cooldown, and may not return to
+    last_planned   batch of the last decision that moved keys of a query
+    move_price     seconds that moving a megabyte costs, learnt from earlier hand-overs
+    interval       usual seconds from batch to batch; 0: not known
     """
 
     window: tuple[Snapshot, ...]
@@ -43,6 +48,9 @@ class DecisionContext:
     before: BalanceMetrics
     stream_bytes: dict[str, float]
     recently_left: RecentlyLeft
+    last_planned: Mapping[str, int]
+    move_price: float
+    interval: float
     config: Balancing
 
     @classmethod
@@ -57,7 +65,10 @@ class DecisionContext:
         loads = WorkerLoads.under_plan(window, last.next_plan)
         before = predicted_balance(loads, last, rates)
         left = recently_left_workers(decisions, last.batch, config.cooldown)
-        return cls(window, loads, before, rates, left, config)
+        planned = last_key_moves(decisions, window[0].batch)
+        price = learnt_move_price(snapshots, config.move_seconds_per_mb)
+        interval = batch_interval(window)
+        return cls(window, loads, before, rates, left, planned, price, interval, config)
 
     @property
     def last_snapshot(self) -> Snapshot:
@@ -68,6 +79,22 @@ class DecisionContext:
     def next_plan(self) -> Plan:
         """The plan to be changed."""
         return self.last_snapshot.next_plan
+
+    def queries_planned_since_change(self) -> set[str]:
+        """Return the keyed queries whose keys moved since their shares last changed."""
+        return {
+            name
+            for name, batch in self.last_planned.items()
+            if name in self.loads.keyed_queries and batch >= self.loads.stable_since(name)
+        }
+
+    def is_worth_a_plan(self, excess: float) -> bool:
+        """Tell whether load above the mean, in CPU seconds of a batch, delays batches enough."""
+        return excess >= self.config.min_excess * self.interval
+
+    def pays_for_moves(self, gain: float, moved_bytes: float) -> bool:
+        """Tell whether load removed in each batch pays for moved state within `payback` batches."""
+        return gain * self.config.payback >= self.move_price * moved_bytes / 1e6
 
     def loads_under(self, plan: Plan) -> WorkerLoads:
         """Return the loads of the window as they would be under a plan."""
@@ -93,7 +120,14 @@ def build_decision(
     """
     last = last_snapshot_with_keys(context.window)
     decision = Decision(
-        last.batch, last.at, trigger, reason, message, context.before, verdicts=tuple(verdicts)
+        last.batch,
+        last.at,
+        trigger,
+        reason,
+        message,
+        context.before,
+        verdicts=tuple(verdicts),
+        move_price=context.move_price,
     )
     if target is None:
         return decision

@@ -35,8 +35,10 @@ class Balancing:
     samples          batches needed before the first decision
     confidence       standard errors by which a bound must be exceeded
     cooldown         batches in which nothing moves back to a worker it left
+    min_excess       load of the busiest worker above the mean worth a plan, in batch intervals
     min_gain         excess load that a plan must remove, in mean loads (keys: in target loads)
-    move_seconds_per_mb, payback  cost of moving state, and batches in which it must pay off
+    move_seconds_per_mb  cost of moving state, until it is learnt from measured pauses
+    payback          batches in which that cost must pay off
     budget_bytes, budget_items    state and items moved at most per batch boundary; None: no limit
     order            `hot` moves the most load first, `small` the least state
     promote          spread a whole query that outgrows a worker over all of them, if it has a key
@@ -62,6 +64,7 @@ class Balancing:
     samples: int = 3
     confidence: float = 3.0
     cooldown: int = 10
+    min_excess: float = 0.02
     min_gain: float = 0.02
     move_seconds_per_mb: float = 0.02
     payback: int = 20

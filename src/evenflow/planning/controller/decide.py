@@ -29,6 +29,7 @@ NO_CHANGE_REASONS = (
     Reason.INFEASIBLE,
     Reason.COOLDOWN,
     Reason.GAIN_TOO_SMALL,
+    Reason.NOT_WORTH_IT,
     Reason.MOVES_IN_FLIGHT,
     Reason.NOT_SURE,
     Reason.FEW_SAMPLES,
@@ -157,9 +158,14 @@ def _fix_imbalance(draft: PlanDraft) -> None:
             draft.no_change_reasons.add(Reason.FEW_SAMPLES)
             return
         bound = 1 + config.max_imbalance
-        if loads.confident_imbalance(config.confidence) <= bound:
+        planned = draft.context.queries_planned_since_change()
+        if loads.confident_imbalance(config.confidence, planned) <= bound:
             even = draft.context.predict_balance(loads).imbalance <= bound
             draft.no_change_reasons.add(Reason.BALANCED if even else Reason.NOT_SURE)
+            return
+        excess = float(loads.mean_loads.max() - loads.mean_loads.mean())
+        if not draft.context.is_worth_a_plan(excess):
+            draft.no_change_reasons.add(Reason.NOT_WORTH_IT)
             return
     steps: list[Callable[[PlanDraft, bool], None]] = [_rebalance_keys, _rebalance_queries]
     for step in steps if _keys_cause_imbalance(loads) else reversed(steps):
@@ -230,10 +236,21 @@ def _draft_decision(draft: PlanDraft) -> Decision:
     if draft.reason is None or same_plan(draft.plan, context.next_plan):
         reason = _no_change_reason(draft)
         message = f"{reason}: busiest worker at {context.before.imbalance:.3f} times the mean"
+        if reason == Reason.NOT_WORTH_IT:
+            message += _describe_excess(context)
         trigger = draft.trigger if draft.reason is None else Trigger.NONE
         return build_decision(context, trigger, reason, message, verdicts=verdicts)
     trigger, reason, message = draft.trigger, draft.reason, "; ".join(draft.messages)
     return build_decision(context, trigger, reason, message, target=draft.loads, verdicts=verdicts)
+
+
+def _describe_excess(context: DecisionContext) -> str:
+    """Return how much the excess of the busiest worker is, and what it is compared with."""
+    excess = context.before.max_load - context.before.mean_load
+    return (
+        f", {1e3 * excess:.3g} ms more per batch; a plan needs {context.config.min_excess:.3g} of "
+        f"the {context.interval:.3g} s from batch to batch (min_excess)"
+    )
 
 
 def _no_change_reason(draft: PlanDraft) -> Reason:

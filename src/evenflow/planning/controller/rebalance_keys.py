@@ -12,11 +12,13 @@ from evenflow.model import KeyLoads, Reason, RoutingTable, Verdict, VerdictCode
 from evenflow.model.arrays import Bools, Indices, Workers
 from evenflow.planning.controller.build_decision import DecisionContext
 from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.key_estimate import KeyEstimate
 from evenflow.planning.controller.lower_bound import LowerBound, max_load_lower_bound
 from evenflow.planning.controller.window import RecentlyLeft
-from evenflow.planning.controller.worker_loads import KeyEstimate, WorkerLoads
+from evenflow.planning.controller.worker_loads import WorkerLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
 
+CORRECTION_GAIN = 2.0  # times `min_gain`, for a plan after another one for the same shares
 RECENT_MOVE_PENALTY = 10.0  # factor on the state of keys that moved recently: others move first
 
 
@@ -91,9 +93,10 @@ def _plan_for_target(
     after = keys.worker_loads(owner)
     limit = target * mean
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
-    megabytes = float(keys.state_bytes[moved].sum()) / 1e6
-    pays = gain * config.payback >= config.move_seconds_per_mb * megabytes
-    worth = forced or (gain >= config.min_gain * limit and pays)
+    pays = context.pays_for_moves(gain, float(keys.state_bytes[moved].sum()))
+    corrects = keys.query in context.queries_planned_since_change()
+    least_gain = config.min_gain * limit * (CORRECTION_GAIN if corrects else 1.0)
+    worth = forced or (gain >= least_gain and pays)
     if not moved.any() or not worth or not fits:
         return replace(unchanged, reason=Reason.COOLDOWN if back.any() else Reason.GAIN_TOO_SMALL)
     table = _build_table(keys, owner, light_entries, config.max_table)

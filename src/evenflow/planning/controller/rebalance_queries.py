@@ -102,7 +102,7 @@ def rebalance_queries(
     after = whole.worker_loads(placement).mean(axis=0)
     limit = (1 + config.target_imbalance) * before.mean()
     gain = float(np.maximum(before - limit, 0).sum() - np.maximum(after - limit, 0).sum())
-    if not forced and not _is_worthwhile(whole, placement, gain, config):
+    if not forced and not _is_worthwhile(whole, placement, gain, context):
         placement = whole.placement
     change = float(before.max() / before.mean()), float(after.max() / after.mean())
     step = _query_rebalance(whole, placement, cooling, Trigger.IMBALANCE, change)
@@ -121,6 +121,8 @@ def separate_bursts(loads: WorkerLoads, context: DecisionContext) -> QueryRebala
     before = _mean_peak_ratio(series)
     if before <= 1 + config.max_imbalance:
         return QueryRebalance(Reason.BALANCED)
+    if not context.is_worth_a_plan((before - 1) * float(series.mean())):
+        return QueryRebalance(Reason.NOT_WORTH_IT)
     whole = WholeQueryLoads.collect(loads, context)
     half = len(series) // 2
     gains = []
@@ -135,7 +137,7 @@ def separate_bursts(loads: WorkerLoads, context: DecisionContext) -> QueryRebala
     placement, cooling = _plan_without_moving_back(whole, context)
     after = whole.worker_loads(placement)
     mean_gain = float(series.max(axis=1).mean() - after.max(axis=1).mean())
-    if not _is_worthwhile(whole, placement, mean_gain, config):
+    if not _is_worthwhile(whole, placement, mean_gain, context):
         placement = whole.placement
     change = before, _mean_peak_ratio(after)
     return _query_rebalance(whole, placement, cooling, Trigger.BURSTS, change)
@@ -164,13 +166,13 @@ def _query_rebalance(
 
 
 def _is_worthwhile(
-    whole: WholeQueryLoads, placement: Workers, gain: float, config: Balancing
+    whole: WholeQueryLoads, placement: Workers, gain: float, context: DecisionContext
 ) -> bool:
     """Return whether a placement gains enough for the state it moves and the streams it ships."""
     before = whole.worker_loads(whole.placement)
     mean, state = float(before.mean()), whole.state_bytes[placement != whole.placement].sum()
-    pays = gain * config.payback >= config.move_seconds_per_mb * float(state) / 1e6
-    if gain < config.min_gain * mean or not pays:
+    pays = context.pays_for_moves(gain, float(state))
+    if gain < context.config.min_gain * mean or not pays:
         return False
     after = whole.worker_loads(placement)
     calmer = float((before**2).mean(axis=0).sum() - (after**2).mean(axis=0).sum()) / mean**2

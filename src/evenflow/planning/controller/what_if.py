@@ -69,8 +69,8 @@ def evaluate_scenario(
     window = select_window(snapshots, config.window)
     changed = _apply_scenario(window, scenario)
     eager = replace(
-        config, samples=1, confidence=0.0, min_gain=0.0, move_seconds_per_mb=0.0, cooldown=0,
-        budget_bytes=None, budget_items=None,
+        config, samples=1, confidence=0.0, min_excess=0.0, min_gain=0.0, move_seconds_per_mb=0.0,
+        cooldown=0, budget_bytes=None, budget_items=None,
     )  # fmt: skip
     decision = decide(changed, (), eager)
     last = changed[-1]

@@ -58,3 +58,15 @@ def recently_left_workers(decisions: Sequence[Decision], batch: int, cooldown: i
         for move in decision.moves:
             left.setdefault((move.query, move.key_hash), set()).add(move.before)
     return left
+
+
+def last_key_moves(decisions: Sequence[Decision], first_batch: int) -> dict[str, int]:
+    """Return the batch of the last decision since `first_batch` that moved keys of each query."""
+    planned: dict[str, int] = {}
+    for decision in reversed(decisions):
+        if decision.batch < first_batch:
+            break
+        for move in decision.moves:
+            if move.key_hash is not None:
+                planned.setdefault(move.query, decision.batch)
+    return planned

@@ -5,80 +5,43 @@ now, so a shift of hot keys shows at once. Whole queries burst, which is not a c
 averaged over the whole window. Both keep their standard error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from evenflow.model import Plan, Snapshot, home_workers
-from evenflow.model.arrays import Floats, Hashes, Indices, Workers
+from evenflow.model import Plan, Snapshot
+from evenflow.model.arrays import Floats, Indices
 from evenflow.planning.controller.change_points import (
+    excess_noise,
     last_change_point,
+    last_key_change,
     relative_noise,
     shares_of_mean,
     usable_rows,
 )
-from evenflow.planning.controller.predict import (
-    keyed_query_series,
-    redistribute_rest,
-    whole_query_series,
-)
+from evenflow.planning.controller.key_estimate import KeyEstimate, estimate_keys
+from evenflow.planning.controller.predict import keyed_query_series, whole_query_series
+from evenflow.planning.controller.sampling_error import heaviest_key_shares, row_variances
 
-WATCHED_KEYS = 16  # heaviest keys whose shares can show a change, besides the workers' shares
-MIN_KEY_ROWS = 5  # a key with fewer rows counts as light: it may have none in the next batch
+MATERIAL_CHANGE = 0.02  # of a key's load, in mean loads of a worker: less is no change
+FIRST_PLAN_ERRORS = 0.5  # standard errors of row counts that the first plan allows for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedQueryLoads:
     """Load of a keyed query on each worker (column) in each batch (row), with the shares of now.
 
-    stable_rows     batches since the shares last changed
-    relative_error  of the mean share of a worker
+    stable_rows   batches since the shares last changed
+    row_variance  of the mean load of each active worker, because rows arrive by chance
+    excess_error  relative standard error of a mean load by all other noise
     """
 
     series: Floats
     stable_rows: Indices
-    relative_error: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyEstimate:
-    """The keys of a query, averaged over batches; workers are positions in `plan.active`.
-
-    The arrays list the heavy keys, then one entry per worker for everything else on it: the light
-    keys and fixed cost of the query (`light_load`), and the load of all other queries.
-    """
-
-    query: str
-    hashes: Hashes
-    key_names: dict[int, str]
-    cost: Floats
-    state_bytes: Floats
-    home: Workers
-    owner: Workers
-    light_load: Floats
-    plan: Plan
-
-    @property
-    def heavy(self) -> slice:
-        """The entries of the heavy keys."""
-        return slice(0, len(self.hashes))
-
-    @property
-    def immovable(self) -> slice:
-        """The entries of everything else, one per worker."""
-        return slice(len(self.hashes), len(self.cost))
-
-    def worker_loads(self, owner: Workers | None = None) -> Floats:
-        """Return the load of each active worker, with the current owners or others."""
-        owner = self.owner if owner is None else owner
-        loads: Floats = np.bincount(owner, self.cost, len(self.plan.active)).astype(float)
-        return loads
-
-    def display_name(self, key: int) -> str:
-        """Return the name of a key for messages: its hash if the name is not known."""
-        return self.key_names.get(int(self.hashes[key]), f"{int(self.hashes[key]):016x}")
+    row_variance: Floats
+    excess_error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,18 +105,33 @@ class WorkerLoads:
         result: Floats = self.total_series[:, self.active_workers].mean(axis=0)
         return result
 
-    def confident_imbalance(self, confidence: float) -> float:
-        """Return max over mean load, each load less `confidence` standard errors."""
-        means = self.mean_loads
+    def confident_imbalance(self, confidence: float, planned: Collection[str] = ()) -> float:
+        """Return max over mean load, each load less what noise explains.
+
+        Keys are corrected for chance (`key_estimate`), so the load of a keyed query counts less
+        half a standard error of its rows. If a plan was made since its shares last changed
+        (`planned`), that plan fits the noise it was made from, and `confidence` standard errors
+        count. So they do for all other noise.
+        """
+        means, active = self.mean_loads.copy(), self.active_workers
         if means.sum() <= 0:
             return 1.0
-        variance = np.zeros(len(means))
-        for query in self.keyed_queries.values():
-            mean = query.series[:, self.active_workers].mean(axis=0)
-            variance += (query.relative_error * mean) ** 2
-        whole = self.whole_series[:, self.active_workers]
-        variance += (_relative_error(whole) * whole.mean(axis=0)) ** 2
-        return float((means - confidence * np.sqrt(variance)).max() / means.mean())
+        mean, variance = float(means.mean()), np.zeros(len(means))
+        for name, query in self.keyed_queries.items():
+            measured = query.series[:, active].mean(axis=0)
+            variance += (confidence * query.excess_error * measured) ** 2
+            errors = confidence if name in planned else FIRST_PLAN_ERRORS
+            variance += errors**2 * query.row_variance
+            if self.snapshots_with_keys(name) and name not in planned:
+                means += self.key_estimate(name).query_loads() - measured
+        whole = self.whole_series[:, active]
+        variance += (confidence * _relative_error(whole) * whole.mean(axis=0)) ** 2
+        return float((means - np.sqrt(variance)).max() / mean)
+
+    def stable_since(self, query: str) -> int:
+        """Return the batch in which the shares of a keyed query last changed."""
+        rows = self.keyed_queries[query].stable_rows
+        return self.snapshots[rows[0]].batch if len(rows) else self.last_snapshot.batch
 
     def snapshots_with_keys(self, query: str) -> list[Snapshot]:
         """Return the batches with key statistics of a query since its load last changed."""
@@ -163,7 +141,11 @@ class WorkerLoads:
     def key_estimate(self, query: str) -> KeyEstimate:
         """Estimate the keys of a query, once; it must have `snapshots_with_keys`."""
         if query not in self._key_estimates:
-            self._key_estimates[query] = _estimate_keys(self, query)
+            series = self.keyed_queries[query].series.mean(axis=0)
+            others = (self.total_series.mean(axis=0) - series)[self.active_workers]
+            measured = self.snapshots_with_keys(query)
+            load = float(series.sum())
+            self._key_estimates[query] = estimate_keys(measured, query, self.plan, load, others)
         return self._key_estimates[query]
 
     def immovable_keyed_load(self) -> Floats:
@@ -197,76 +179,24 @@ def _keyed_query_loads(
     active, totals = list(plan.active), series.sum(axis=1)
     busy = np.flatnonzero(totals > 0)
     if not len(busy):
-        return KeyedQueryLoads(series, busy, 0.0)
-    shares = shares_of_mean(series[busy][:, active])
-    key_shares = _heaviest_key_shares(snapshots, name, busy)
-    since = max(last_change_point(shares), last_change_point(key_shares))
+        return KeyedQueryLoads(series, busy, np.zeros(len(active)), 0.0)
+    seen = [snapshots[row] for row in busy.tolist()]
+    variances = row_variances(seen, name, plan)[:, active]
+    shares, scale = shares_of_mean(series[busy][:, active]), totals[busy] / len(active)
+    counted = variances / scale[:, None] ** 2
+    noise = excess_noise(shares, counted)
+    key_shares, key_rows = heaviest_key_shares(seen, name)
+    changes = (
+        last_change_point(shares, counted),
+        last_key_change(key_shares, key_rows, noise, MATERIAL_CHANGE / len(active)),
+    )
+    since = max(changes)
     stable = busy[since:]
     batches = np.arange(len(series))
-    totals = np.where(batches < busy[0], totals[busy].mean(), totals)
     level = np.zeros(plan.workers)
-    level[active] = shares[since:].mean(axis=0) / len(active)
+    level[active] = series[stable][:, active].sum(axis=0) / totals[stable].sum()
+    totals = np.where(batches < busy[0], totals[busy].mean(), totals)
     adjusted = np.where((batches < stable[0])[:, None], totals[:, None] * level, series)
-    return KeyedQueryLoads(adjusted, stable, relative_noise(shares) / float(np.sqrt(len(stable))))
-
-
-def _heaviest_key_shares(snapshots: Sequence[Snapshot], name: str, rows: Indices) -> Floats:
-    """Return the shares of the currently heaviest keys (columns) in some batches (rows)."""
-    stats = [snapshots[row].queries[name].keys for row in rows]
-    newest = stats[-1]
-    if newest is None:
-        return np.zeros((len(rows), 0))
-    top = np.sort(newest.hashes[np.argsort(-newest.cost, kind="stable")[:WATCHED_KEYS]])
-    shares = np.zeros((len(rows), len(top)))
-    for row, keys in enumerate(stats):
-        if keys is not None and len(keys.hashes):
-            at = np.minimum(np.searchsorted(keys.hashes, top), len(keys.hashes) - 1)
-            total = float(keys.cost.sum() + keys.rest_cost.sum()) or 1.0
-            shares[row] = np.where(keys.hashes[at] == top, keys.cost[at], 0.0) / total
-    return shares
-
-
-def _estimate_keys(loads: WorkerLoads, name: str) -> KeyEstimate:
-    """Average the keys of a query over the stable batches, each with the same weight.
-
-    A key with few rows was listed by luck and counts as light.
-    """
-    plan, series = loads.plan, loads.keyed_queries[name].series.mean(axis=0)
-    other_queries = loads.total_series.mean(axis=0) - series
-    stats = [
-        (snapshot.plan, keys)
-        for snapshot in loads.snapshots_with_keys(name)
-        if (keys := snapshot.queries[name].keys) is not None
-    ]
-    totals = [float(keys.cost.sum() + keys.rest_cost.sum()) for _, keys in stats]
-    scales = [series.sum() / (total * len(stats)) if total else 0.0 for total in totals]
-    hashes, at = np.unique(np.concatenate([k.hashes for _, k in stats]), return_inverse=True)
-    weights = [keys.cost * scale for (_, keys), scale in zip(stats, scales, strict=True)]
-    cost = np.bincount(at, weights=np.concatenate(weights), minlength=len(hashes))
-    rows = np.bincount(at, np.concatenate([k.rows for _, k in stats]), len(hashes))
-    state_bytes, light = np.zeros(len(hashes)), np.zeros(plan.workers)
-    parts = np.split(at, np.cumsum([len(k.hashes) for _, k in stats])[:-1])
-    for (measured_plan, keys), part, scale in zip(stats, parts, scales, strict=True):
-        state_bytes[part] = keys.state_bytes  # the newest wins
-        light += redistribute_rest(keys.rest_cost, measured_plan, plan) * scale
-    newest = stats[-1][1]
-    active = list(plan.active)
-    workers = np.arange(len(active), dtype=np.int32)
-    position = np.full(plan.workers, -1, dtype=np.int32)
-    position[active] = workers
-    homes = position[home_workers(hashes, plan.workers, plan.drained)]
-    owners = position[plan.route(name, hashes)]
-    owners = np.where(owners < 0, homes, owners)
-    heavy = (rows >= MIN_KEY_ROWS) | np.isin(hashes, plan.tables[name].hashes)
-    light_load = light[active] + np.bincount(owners[~heavy], cost[~heavy], len(active))
-    return KeyEstimate(
-        query=name,
-        hashes=hashes[heavy],
-        key_names=dict(zip(newest.hashes.tolist(), newest.names, strict=False)),
-        cost=np.concatenate([cost[heavy], light_load + other_queries[active]]),
-        state_bytes=np.concatenate([state_bytes[heavy], np.zeros(len(active))]),
-        home=np.concatenate([homes[heavy], workers]),
-        owner=np.concatenate([owners[heavy], workers]).astype(np.int32),
-        light_load=light_load,
-        plan=plan,
-    )
+    relative = variances[since:].sum(axis=0) / totals[stable].sum() ** 2
+    error = noise / float(np.sqrt(len(stable)))
+    return KeyedQueryLoads(adjusted, stable, relative * totals.mean() ** 2, error)

@@ -1,0 +1,115 @@
+"""What the keys of a query cost, estimated from the batches since its shares last changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import Plan, Snapshot, home_workers
+from evenflow.model.arrays import Floats, Hashes, Workers
+from evenflow.planning.controller.predict import redistribute_rest
+from evenflow.planning.controller.sampling_error import rest_variances
+from evenflow.planning.controller.shrinkage import expected_counts, shrink_to_mean
+
+MIN_KEY_ROWS = 5  # a key with fewer rows counts as light: it may have none in the next batch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyEstimate:
+    """The keys of a query, averaged over batches; workers are positions in `plan.active`.
+
+    The arrays list the heavy keys, then one entry per worker for everything else on it: the light
+    keys and fixed cost of the query (`light_load`), and the load of all other queries.
+    """
+
+    query: str
+    hashes: Hashes
+    key_names: dict[int, str]
+    cost: Floats
+    state_bytes: Floats
+    home: Workers
+    owner: Workers
+    light_load: Floats
+    plan: Plan
+
+    @property
+    def heavy(self) -> slice:
+        """The entries of the heavy keys."""
+        return slice(0, len(self.hashes))
+
+    @property
+    def immovable(self) -> slice:
+        """The entries of everything else, one per worker."""
+        return slice(len(self.hashes), len(self.cost))
+
+    def worker_loads(self, owner: Workers | None = None) -> Floats:
+        """Return the load of each active worker, with the current owners or others."""
+        owner = self.owner if owner is None else owner
+        loads: Floats = np.bincount(owner, self.cost, len(self.plan.active)).astype(float)
+        return loads
+
+    def query_loads(self) -> Floats:
+        """Return the load of this query alone on each active worker."""
+        heavy = self.owner[self.heavy], self.cost[self.heavy]
+        loads: Floats = self.light_load + np.bincount(*heavy, len(self.plan.active))
+        return loads
+
+    def display_name(self, key: int) -> str:
+        """Return the name of a key for messages: its hash if the name is not known."""
+        return self.key_names.get(int(self.hashes[key]), f"{int(self.hashes[key]):016x}")
+
+
+def estimate_keys(
+    snapshots: Sequence[Snapshot], name: str, plan: Plan, load: float, other_queries: Floats
+) -> KeyEstimate:
+    """Average the keys of a query over batches with key statistics, and correct for chance.
+
+    A key with few rows was listed by luck and counts as light. `load` is that of the query on all
+    workers, `other_queries` that of the others on each worker.
+    """
+    stats = [(s, keys) for s in snapshots if (keys := s.queries[name].keys) is not None]
+    total = sum(float(keys.cost.sum() + keys.rest_cost.sum()) for _, keys in stats)
+    scale = load / total if total else 0.0
+    hashes, at = np.unique(np.concatenate([k.hashes for _, k in stats]), return_inverse=True)
+    costs = np.concatenate([k.cost for _, k in stats])
+    cost: Floats = (scale * np.bincount(at, costs, len(hashes))).astype(np.float64)
+    counted = np.concatenate([k.rows for _, k in stats])
+    rows: Floats = np.bincount(at, counted, len(hashes)).astype(np.float64)
+    state_bytes, light = np.zeros(len(hashes)), np.zeros((2, plan.workers))
+    parts = np.split(at, np.cumsum([len(k.hashes) for _, k in stats])[:-1])
+    for (snapshot, keys), part in zip(stats, parts, strict=True):
+        state_bytes[part] = keys.state_bytes  # the newest wins
+        variance = rest_variances(snapshot.queries[name], keys)
+        light[0] += redistribute_rest(keys.rest_cost, snapshot.plan, plan) * scale
+        light[1] += redistribute_rest(variance, snapshot.plan, plan) * scale**2
+    newest = stats[-1][1]
+    active = list(plan.active)
+    workers = np.arange(len(active), dtype=np.int32)
+    position = np.full(plan.workers, -1, dtype=np.int32)
+    position[active] = workers
+    homes = position[home_workers(hashes, plan.workers, plan.drained)]
+    owners = position[plan.route(name, hashes)]
+    owners = np.where(owners < 0, homes, owners)
+    heavy = (rows >= MIN_KEY_ROWS) | np.isin(hashes, plan.tables[name].hashes)
+    owner, few = owners[~heavy], cost[~heavy]
+    light_load = light[0, active] + np.bincount(owner, few, len(active))
+    lucky = np.bincount(owner, few**2 / np.maximum(rows[~heavy], 1), len(active))
+    light_load = shrink_to_mean(light_load, light[1, active] + lucky)
+    return KeyEstimate(
+        query=name,
+        hashes=hashes[heavy],
+        key_names=dict(zip(newest.hashes.tolist(), newest.names, strict=False)),
+        cost=np.concatenate([_usual_cost(cost[heavy], rows[heavy]), light_load + other_queries]),
+        state_bytes=np.concatenate([state_bytes[heavy], np.zeros(len(active))]),
+        home=np.concatenate([homes[heavy], workers]),
+        owner=np.concatenate([owners[heavy], workers]).astype(np.int32),
+        light_load=light_load,
+        plan=plan,
+    )
+
+
+def _usual_cost(cost: Floats, rows: Floats) -> Floats:
+    """Return what keys with such counts of rows cost on average; the sum stays the same."""
+    usual = cost * np.where(rows > 0, expected_counts(rows) / np.maximum(rows, 1), 1.0)
+    result: Floats = usual * (cost.sum() / usual.sum()) if usual.sum() > 0 else cost
+    return result
