@@ -57,6 +57,9 @@ def spec_fields() -> str:
         ("`balancing`", models.BalancingSpec),
         ("`sinks.NAME`", models.SinkSpec),
         ("`spark`", models.SparkSpec),
+        ("`service`", models.ServiceSpec),
+        ("`service.tokens.NAME`", models.TokenSpec),
+        ("`service.tls`", models.TlsSpec),
         *(
             (f"`datasets.NAME` with `kind: {kind}`", model)
             for kind, model in DATASET_MODELS.items()

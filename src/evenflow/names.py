@@ -25,7 +25,11 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def check_name(name: str, what: str) -> str:
-    """Refuse names that SQL could not contain without quotes."""
+    """Refuse names that SQL could not contain without quotes; they also name files and folders."""
     if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} cannot name a {what}; use letters, digits and _")
+        shown = repr(name) if len(name) <= 60 else f"{name[:57]!r}..."
+        raise InputError(
+            f"{shown} cannot name a {what}; use letters, digits and _, at most 128, not a digit "
+            "first"
+        )
     return name

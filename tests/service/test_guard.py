@@ -13,8 +13,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from evenflow.errors import InputError
-from evenflow.service.guard import MAX_BODY_BYTES, AccessPolicy, Guard, RateLimiter
+from evenflow.service.guard import MAX_BODY_BYTES, AccessPolicy, Guard
+from evenflow.service.limits import FailedTokens, Limits, PerClient, RateLimiter
 from evenflow.service.server import serve
+from evenflow.service.tokens import Caller, Role, Token, TokenBook
 
 OURS = {"X-Evenflow": "1", "Origin": "http://127.0.0.1:8080"}
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -27,11 +29,20 @@ async def echo(request: Request) -> Response:
 class Browser:
     """Sends requests to a guarded application and keeps cookies."""
 
-    def __init__(self, **access: Any) -> None:
+    def __init__(
+        self, *, token: str | None = None, client: str = "10.0.0.1", **access: Any
+    ) -> None:
+        if token is not None:
+            access["tokens"] = TokenBook([Token(Caller("mine", Role.OPERATE), token)])
         routes = [Route(path, echo, methods=["GET", "POST"]) for path in ("/", "/api", "/healthz")]
         guard = Middleware(Guard, access=AccessPolicy(**access))
-        self._transport = httpx.ASGITransport(Starlette(routes=routes, middleware=[guard]))
+        self._transport = httpx.ASGITransport(
+            Starlette(routes=routes, middleware=[guard]), client=(client, 1234)
+        )
         self._cookies = httpx.Cookies()
+
+    def move_to(self, client: str) -> None:
+        self._transport.client = (client, 1234)
 
     def get(self, path: str, **more: Any) -> httpx.Response:
         return asyncio.run(self._send("GET", path, more))
@@ -134,3 +145,42 @@ def test_public_hosts_and_short_tokens_are_rejected(
     monkeypatch.delenv("EVENFLOW_TOKEN", raising=False)
     with pytest.raises(InputError, match=said):
         serve(None, host=host, port=0, token=token)  # type: ignore[arg-type]
+
+
+def test_clients_have_limits_of_their_own() -> None:
+    guard = Browser(limits=Limits(writes=(0.0, 2.0)))
+    found = [guard.post("/api", headers=OURS).status_code for _ in range(3)]
+    assert found == [200, 200, 429]
+    guard.move_to("10.0.0.2")
+    assert guard.post("/api", headers=OURS).status_code == 200
+
+
+def test_few_clients_are_remembered() -> None:
+    limiters = PerClient(lambda: RateLimiter(0, 1))
+    assert limiters["first"].try_acquire()
+    for number in range(10_000):
+        limiters[str(number)].try_acquire()
+    assert len(limiters) == 4096
+    assert limiters["first"].try_acquire()  # forgotten: the least recently seen
+
+
+def test_waiting_after_wrong_tokens_doubles_and_ends() -> None:
+    now = [0.0]
+    failed = FailedTokens(clock=lambda: now[0])
+    waits = []
+    for _ in range(14):
+        failed.add()
+        waits.append(failed.wait_seconds())
+    assert waits == [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    now[0] = 60.0
+    assert failed.wait_seconds() == 0
+    now[0] = 1_000.0
+    failed.add()
+    assert failed.wait_seconds() == 0  # the old ones are forgotten
+
+
+def test_a_wrong_cookie_is_deleted() -> None:
+    browser = Browser(token=TOKEN)
+    answer = browser.get("/api", headers={"Cookie": "evenflow_token=of-an-earlier-run"})
+    assert answer.status_code == 401
+    assert 'evenflow_token=""' in answer.headers["set-cookie"]

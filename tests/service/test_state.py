@@ -148,3 +148,21 @@ def test_timeline_does_not_count_dropped_plans_again() -> None:
     for _ in range(3):
         record.add((), made, ())
     assert record.plan_changes == 250
+
+
+def test_key_values_texts_and_errors_are_escaped_and_bounded() -> None:
+    hostile = "\x1b[31m\u202e<img src=x onerror=alert(1)>"
+    world = World()
+    world.queries["a"] = replace(world.queries["a"], text=f"SELECT\n{hostile}")
+    keys = replace(hot_key(), names=(hostile + "x" * 5_000,))
+    queries = {"k": load((0.0, 0.6, 0.2), keys=keys)}
+    found = replace(seen(world, queries=queries), quarantined={"b": hostile * 1_000})
+    (key,) = present.hot_key_infos(found)
+    assert key.key.startswith("\\x1b[31m\\u202e<img")
+    assert len(key.key) <= 250
+    infos = {info.name: info for info in present.query_infos(found)}
+    assert infos["a"].text == "SELECT\n\\x1b[31m\\u202e<img src=x onerror=alert(1)>"
+    reason = infos["b"].quarantined
+    assert reason is not None
+    assert len(reason) < 1_000
+    assert "\x1b" not in reason

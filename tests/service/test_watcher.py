@@ -3,37 +3,9 @@
 from typing import Any
 
 from tests.support.poll import until
-from tests.support.service_world import StreamSpec, World, decision
+from tests.support.service_world import FakeRun, decision
 
-from evenflow.model.snapshot import Snapshot
-from evenflow.planning.controller import Balancing
 from evenflow.service.watcher import PublishedState, Watcher
-
-
-class Shown:
-    """A fake run; `broken` makes it fail like an unreadable ledger."""
-
-    def __init__(self) -> None:
-        world = World()
-        self.plan, self.queries = world.plan, world.queries
-        self.streams = {"trades": StreamSpec()}
-        self.balancing = Balancing(max_imbalance=0.2)
-        self.decisions: tuple[Any, ...] = ()
-        self.outcomes: tuple[Any, ...] = ()
-        self.late, self.quarantined, self.watermarks = {"a": 3}, {"b": "why"}, {"trades": 7}
-        self.refused = ()
-        self.is_active = True
-        self.broken = False
-        self._snapshots: tuple[Snapshot, ...] = ()
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        if self.broken:
-            raise OSError("no ledger")
-        return self._snapshots
-
-    def batch(self, number: int, **more: Any) -> None:
-        self._snapshots = (*self._snapshots, World().snapshot(number, **more))
 
 
 def watcher(shown: Any) -> Watcher:
@@ -47,7 +19,7 @@ def looked(found: Watcher) -> PublishedState:
 
 
 def test_a_batch_is_published_once_with_its_delta() -> None:
-    shown = Shown()
+    shown = FakeRun()
     found = watcher(shown)
     first = looked(found).state.summary
     assert (first.status, first.batch, first.late, first.quarantined) == ("starting", None, 3, 1)
@@ -70,7 +42,7 @@ def test_a_batch_is_published_once_with_its_delta() -> None:
 
 
 def test_errors_of_the_run_are_reported_and_survived() -> None:
-    shown = Shown()
+    shown = FakeRun()
     seen: list[PublishedState] = []
     found = watcher(shown)
     found.start(seen.append, lambda: None)

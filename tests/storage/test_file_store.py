@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,3 +65,13 @@ def test_temporary_files_of_a_remote_store_are_deleted() -> None:
     store.delete_temporary()
     assert not store.exists("state/.a.0123456789ab")
     assert store.exists("state/b")
+
+
+def test_a_new_root_is_for_its_owner_only(tmp_path: Path) -> None:
+    store = FileStore(str(tmp_path / "parent" / "run"))
+    store.write("results/data/x", [b"rows"])
+    assert stat.S_IMODE((tmp_path / "parent" / "run").stat().st_mode) == 0o700
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    FileStore(str(shared)).write("x", [b""])
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o755  # as its owner wants it

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenflow.errors import InputError
 from evenflow.model import (
     BalanceMetrics,
     Decision,
@@ -18,6 +19,9 @@ from evenflow.model import (
     Trigger,
     hash_keys,
 )
+from evenflow.model.results_page import ResultPosition, ResultsPage
+from evenflow.names import check_name
+from evenflow.planning.controller import Balancing
 
 EMPTY = pa.schema([("ts", pa.timestamp("us", "UTC")), ("symbol", pa.string())])
 
@@ -94,3 +98,88 @@ def decision(batch: int, **more: Any) -> Decision:
     return Decision(
         batch, 1000.0 + batch, Trigger.IMBALANCE, Reason("planned"), "why", before, **more
     )
+
+
+class FakeRun:
+    """A run without Spark: notes its commands; `broken` makes it fail like an unreadable ledger."""
+
+    def __init__(self) -> None:
+        world = World()
+        self.plan, self.queries = world.plan, world.queries
+        self.streams = {"trades": StreamSpec()}
+        self.balancing = Balancing(max_imbalance=0.2)
+        self.decisions: tuple[Any, ...] = ()
+        self.outcomes: tuple[Any, ...] = ()
+        self.late, self.quarantined, self.watermarks = {"a": 3}, {"b": "why"}, {"trades": 7}
+        self.refused = ()
+        self.is_active = True
+        self.broken = False
+        self.commands: list[tuple[Any, ...]] = []
+        self.checkpoint_uri, self.url = "memory", ""
+        self._snapshots: tuple[Snapshot, ...] = ()
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        if self.broken:
+            raise OSError("no ledger")
+        return self._snapshots
+
+    def announce(self, url: str | None) -> None:
+        self.url = url or ""
+
+    def results_page(self, name: str, since: ResultPosition | None, limit: int) -> ResultsPage:
+        self._known(name)
+        first = since or ResultPosition(0)
+        return ResultsPage(pa.table({"n": pa.array([], pa.int64())}), first, first, 1)
+
+    def batch(self, number: int, **more: Any) -> None:
+        self._snapshots = (*self._snapshots, World().snapshot(number, **more))
+
+    def submit(self, name: str, sql: str, **more: Any) -> None:
+        if sql == "crash":
+            raise RuntimeError("a bug with the value 4711 of a row")
+        check_name(name, "query")
+        self._note("submit", name, sql)
+
+    def submit_template(self, name: str, sql: str, **more: Any) -> None:
+        self.submit(name, sql, **more)
+
+    def cancel(self, name: str) -> None:
+        self._known(name)
+        self._note("cancel", name)
+
+    def resume(self, name: str) -> None:
+        self._known(name)
+        self._note("resume", name)
+
+    def subscribe(self, name: str, rows: Any) -> None:
+        self._known(name)
+        self._note("subscribe", name, len(rows))
+
+    def unsubscribe(self, name: str, names: Any) -> None:
+        self._known(name)
+        self._note("unsubscribe", name, *names)
+
+    def drain(self, worker: int) -> None:
+        self._note("drain", worker)
+
+    def activate(self, worker: int) -> None:
+        self._note("activate", worker)
+
+    def pin(self, name: str, worker: int | None = None) -> None:
+        self._known(name)
+        self._note("pin", name, worker)
+
+    def unpin(self, name: str) -> None:
+        self._known(name)
+        self._note("unpin", name)
+
+    def rollback(self) -> None:
+        self._note("rollback")
+
+    def _note(self, *command: Any) -> None:
+        self.commands.append(command)
+
+    def _known(self, name: str) -> None:
+        if name not in self.queries:
+            raise InputError(f"no query {name!r}")

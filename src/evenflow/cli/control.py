@@ -9,6 +9,7 @@ import typer
 from evenflow.cli.client import ServiceClient
 from evenflow.cli.options import DEFAULT_URL, JsonOption, UrlOption
 from evenflow.cli.output import print_json
+from evenflow.display import printable
 from evenflow.errors import InputError
 
 # The service limits the size of a request.
@@ -130,7 +131,7 @@ def _print_reply(reply: dict[str, Any], json: bool) -> None:
     if json:
         print_json(reply)
     else:
-        typer.echo(reply["message"])
+        typer.echo(printable(reply["message"]))
 
 
 def _read_sql(sql: str | None, file: Path | None) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from evenflow.cli.client import ServiceClient
 from evenflow.cli.options import DEFAULT_URL, JsonOption, UrlOption
-from evenflow.cli.output import Columns, format_bytes, print_items, print_json, print_rows
+from evenflow.cli.output import Columns, format_bytes, print_items, print_json, print_rows, safe
 from evenflow.errors import InputError
 
 _METRICS = ("imbalance", "max_load", "mean_load", "deviation", "correlation", "shipped_bytes")
@@ -124,12 +124,11 @@ def explain_command(
 
 def _print_decision(decision: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.markup import escape
 
     console = Console(highlight=False)
     title = f"decision {decision['number']}"
-    console.print(f"[bold]{title}[/]: {decision['trigger']}, {decision['reason']}")
-    console.print(escape(decision["message"]))
+    console.print(f"[bold]{title}[/]: {safe(decision['trigger'])}, {safe(decision['reason'])}")
+    console.print(safe(decision["message"]))
     columns = {
         "before": decision["before"],
         "predicted": decision["predicted"],
@@ -147,7 +146,7 @@ def _print_decision(decision: dict[str, Any]) -> None:
         pause = f"batch {outcome['pause_seconds']:+.2f} s longer"
         console.print(f"{size} of state transferred{after}, {pause}")
     for verdict in decision["verdicts"]:
-        console.print(f"[yellow]{verdict['code']}[/]: {escape(verdict['message'])}")
+        console.print(f"[yellow]{safe(verdict['code'])}[/]: {safe(verdict['message'])}")
     rest = decision["move_count"] - len(decision["moves"])
     moves = list(_move_rows(decision, complete=rest == 0))
     if moves:
@@ -192,7 +191,7 @@ def print_status(summary: dict[str, Any]) -> None:
 
     batch = "no batch yet" if summary["batch"] is None else f"batch {summary['batch']}"
     Console(highlight=False).print(
-        f"[bold]{summary['status']}[/], {batch}, {summary['active']} of {summary['workers']} "
+        f"[bold]{safe(summary['status'])}[/], {batch}, {summary['active']} of {summary['workers']} "
         f"workers active, imbalance {summary['imbalance']:.2f} (bound {summary['bound']:.2f}), "
         f"{summary['rows_per_second']:,.0f} rows/s, {summary['plan_changes']} plan changes, "
         f"{summary['moves']} moves"

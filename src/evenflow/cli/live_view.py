@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evenflow.cli.output import print_progress
+from evenflow.display import printable
 from evenflow.model import imbalance
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def live_view(
     name: str, page: str | None, update: "Callable[[], RunStats]"
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that shows the current figures on stderr."""
-    title = f"{name}, {page}" if page else name
+    title = printable(f"{name}, {page}" if page else name)
     if sys.stderr.isatty():
         console = Console(stderr=True)
         with Live(Text(f"{title}: starting"), console=console, refresh_per_second=4) as live:
@@ -52,7 +53,9 @@ def live_view(
 
 def decision_line(decision: "Decision") -> str:
     """Describe a decision in one line."""
-    return f"batch {decision.batch}: {decision.reason} ({decision.trigger}), {decision.message}"
+    return printable(
+        f"batch {decision.batch}: {decision.reason} ({decision.trigger}), {decision.message}"
+    )
 
 
 def status_line(stats: "RunStats") -> str:

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evenflow.display import printable
+
 if TYPE_CHECKING:
     from evenflow.model import Verdict
 
@@ -32,14 +34,19 @@ def quiet_stdout() -> Iterator[None]:
         os.close(saved)
 
 
+def safe(text: object) -> str:
+    """Return a text for a rich console: neither markup nor control characters take effect."""
+    return escape(printable(text))
+
+
 def print_error(message: str) -> None:
     """Print an error as one line on stderr."""
-    _stderr.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}")
+    _stderr.print(f"[bold red]error:[/] {safe(' '.join(message.split()))}")
 
 
 def print_progress(text: str) -> None:
     """Print a line about progress on stderr."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -82,15 +89,15 @@ def format_bytes(value: float) -> str:
 
 def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdict]") -> None:
     """Print named values as a small table, and the verdicts below it."""
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=safe(title), show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(justify="right")
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(safe(name), safe(value))
     console = Console()
     console.print(table)
     for verdict in verdicts:
-        console.print(f"[yellow]{verdict.code}[/]: {escape(verdict.message)}", highlight=False)
+        console.print(f"[yellow]{verdict.code}[/]: {safe(verdict.message)}", highlight=False)
 
 
 def print_items(items: Iterable[Any], columns: Columns, numbers: Iterable[int] = ()) -> None:
@@ -109,9 +116,9 @@ def print_rows(
     right = set(numbers)
     table = Table(box=None, header_style="dim", pad_edge=False, show_header=show_heads)
     for index, head in enumerate(heads):
-        table.add_column(head, justify="right" if index in right else "left", overflow="fold")
+        table.add_column(safe(head), justify="right" if index in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(safe(cell) for cell in row))
     Console(highlight=False).print(table)
 
 

@@ -25,7 +25,13 @@ def run_command(
     lasting: Annotated[
         str | None, typer.Option("--for", help="Stop after this time: 90s, 5m, 1h.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the service.")] = 8080,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Override service.port.")
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Override service.health_port."),
+    ] = None,
     page: Annotated[bool, typer.Option(help="Serve the page and the API.")] = True,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="First delete the checkpoint and output files.")
@@ -53,10 +59,12 @@ def run_command(
 
     overrides = [f"spark.master={master}"] if master else []
     overrides += [f"workers={workers}"] if workers is not None else []
+    overrides += [f"service.port={port}"] if port is not None else []
+    overrides += [f"service.health_port={health_port}"] if health_port is not None else []
     checked = load_spec(spec, [*overrides, *(sets or [])])
     options = RunOptions(
         max_seconds=None if lasting is None else parse_seconds(lasting),
-        port=port if page else None,
+        serves=page,
         fresh=fresh,
         results_as_json=json,
         without=tuple(without or ()),

@@ -16,7 +16,9 @@ from evenflow.cli.live_view import live_view
 from evenflow.cli.output import print_progress
 from evenflow.cli.run_stats import RunStats
 from evenflow.cli.run_summary import EXIT_INTERRUPTED, run_summary
-from evenflow.errors import InputError, SetupError
+from evenflow.cli.serve_spec import serve_spec, service_settings
+from evenflow.display import MAX_ERROR_CHARACTERS, printable
+from evenflow.errors import InputError
 from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
@@ -27,10 +29,10 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of `evenflow run`; `port` None serves no page."""
+    """Options of `evenflow run`; `serves`: the page and the API."""
 
     max_seconds: float | None = None
-    port: int | None = None
+    serves: bool = False
     fresh: bool = False
     results_as_json: bool = False
     without: tuple[str, ...] = ()
@@ -43,6 +45,8 @@ def run_spec(checked: CheckedSpec, options: RunOptions) -> dict[str, Any]:
     from evenflow.spec.files import spark_options
 
     spec = checked.spec
+    if options.serves:
+        service_settings(checked)  # before Spark starts: tokens and certificates can be read
     if options.fresh:
         delete_checkpoint(checked, checked.resolve(spec.checkpoint))
     print_progress(f"{spec.name}: starting Spark on {spec.spark.master}")
@@ -76,8 +80,12 @@ def run_spec_on(
 
 def spark_log_path(checked: CheckedSpec) -> Path | None:
     """Return the file of Spark's log next to a local checkpoint, None for a remote one."""
+    return _beside_checkpoint(checked, "spark.log")
+
+
+def _beside_checkpoint(checked: CheckedSpec, name: str) -> Path | None:
     folder = Path(checked.resolve(checked.spec.checkpoint).removeprefix("file://"))
-    return folder.parent / f"{folder.name}-spark.log" if folder.is_absolute() else None
+    return folder.parent / f"{folder.name}-{name}" if folder.is_absolute() else None
 
 
 def _run_once(
@@ -116,7 +124,7 @@ def _run_once(
 
         delivery = SinkDelivery(run, find_targets, console).start()
         stack.callback(delivery.finish)
-        page = stack.enter_context(_page_url(run, options.port if balanced else None))
+        page = stack.enter_context(_page_url(run, checked, serves=options.serves and balanced))
 
         def update() -> RunStats:
             stats.add_batches(progress.batches, run.batches)
@@ -138,17 +146,12 @@ def _print_deliveries_left(count: int) -> None:
 
 
 @contextmanager
-def _page_url(run: "Run", port: int | None) -> Iterator[str | None]:
+def _page_url(run: "Run", checked: CheckedSpec, *, serves: bool) -> Iterator[str | None]:
     """Serve the page of a run while the context is open; yield its address."""
-    if port is None:
+    if not serves:
         yield None
         return
-    from evenflow.service import serve
-
-    try:
-        server = serve(run, port=port)
-    except InputError as error:
-        raise SetupError(f"{error} with --port, or use --no-page") from None
+    server = serve_spec(run, checked, _beside_checkpoint(checked, "audit.log"))
     try:
         yield server.url
     finally:
@@ -168,7 +171,7 @@ def _wait_for_end(
     try:
         run.await_termination()
     except Exception as error:  # the summary reports any error, with the results so far
-        return str(error).splitlines()[0]
+        return printable(str(error).splitlines()[0], MAX_ERROR_CHARACTERS)
     return None
 
 

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from evenflow.cli.output import safe
+from evenflow.display import MAX_ERROR_CHARACTERS, printable
 
 if TYPE_CHECKING:
     from evenflow.cli.run_stats import RunStats
@@ -28,7 +30,9 @@ def run_summary(
     interrupted: bool,
 ) -> dict[str, Any]:
     """Return the figures of a finished run; the fields of `evenflow run --json`."""
-    quarantined = dict(run.quarantined)
+    quarantined = {
+        name: printable(reason, MAX_ERROR_CHARACTERS) for name, reason in run.quarantined.items()
+    }
     code = EXIT_OK
     if quarantined or delivery.errors:
         code = EXIT_DEGRADED
@@ -55,7 +59,9 @@ def print_run_summary(summary: Mapping[str, Any]) -> None:
     """Print a summary; after a comparison, both runs side by side."""
     console = Console(highlight=False)
     runs = {"": summary, **summary.get("compare", {})}
-    table = Table(title=f"{summary['name']}: {summary['workers']} workers", title_justify="left")
+    table = Table(
+        title=f"{safe(summary['name'])}: {summary['workers']} workers", title_justify="left"
+    )
     table.add_column("", style="bold")
     for name in runs:
         table.add_column(name or ("balanced" if len(runs) > 1 else "run"), justify="right")
@@ -74,14 +80,14 @@ def print_run_summary(summary: Mapping[str, Any]) -> None:
     for kind in ("quarantined", "sink_errors"):
         for name, reason in summary[kind].items():
             label = kind.replace("sink_errors", "sink behind")
-            console.print(f"[red]{label}[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
+            console.print(f"[red]{label}[/] {safe(name)}: {safe(reason)}", soft_wrap=True)
     for code, message in summary["verdicts"].items():
-        console.print(f"[yellow]{escape(code)}[/]: {escape(message)}", soft_wrap=True)
+        console.print(f"[yellow]{safe(code)}[/]: {safe(message)}", soft_wrap=True)
     if summary["failure"]:
-        console.print(f"[red]the stream failed[/]: {escape(summary['failure'])}", soft_wrap=True)
+        console.print(f"[red]the stream failed[/]: {safe(summary['failure'])}", soft_wrap=True)
     for query, place in summary["where"].items():
-        console.print(f"{escape(query)}: {escape(place)}", style="dim", soft_wrap=True)
-    console.print(f"checkpoint: {escape(summary['checkpoint'])}", style="dim", soft_wrap=True)
+        console.print(f"{safe(query)}: {safe(place)}", style="dim", soft_wrap=True)
+    console.print(f"checkpoint: {safe(summary['checkpoint'])}", style="dim", soft_wrap=True)
 
 
 def _summary_rows(run: Mapping[str, Any]) -> dict[str, str]:

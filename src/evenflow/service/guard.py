@@ -1,28 +1,34 @@
 """Access checks of the API, done before any handler runs.
 
 - Host header: rejects DNS rebinding, where another site's name resolves to this server.
-- Token, if one is set: `Authorization: Bearer`, or the cookie that `/?token=` sets.
+- Token, if there are any: `Authorization: Bearer`, or the cookie that `/?token=` sets. Wrong tokens
+  make a client wait.
 - Writes: only from our own page or from a program. A page of another site cannot set the header
   `X-Evenflow` without a CORS preflight, and no preflight is answered.
-- Size of a request body, rate of requests.
+- Size of a request body, rate of requests of one client.
 """
 
-import hmac
-import time
-from collections.abc import Callable
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from evenflow.display import MAX_ERROR_CHARACTERS, printable
+from evenflow.service.audit import AuditLog
+from evenflow.service.limits import FailedTokens, Limits, PerClient, RateLimiter, client_name
+from evenflow.service.tokens import LOCAL_CALLER, Caller, TokenBook
+
 WRITE_HEADER = "x-evenflow"
 TOKEN_COOKIE = "evenflow_token"  # noqa: S105 - its name, not a token
 MAX_BODY_BYTES = 1 << 20
-_SAFE_METHODS = ("GET", "HEAD")
-_PUBLIC_PATHS = ("/healthz",)
+_SAFE_METHODS, _WRITE_METHODS = ("GET", "HEAD"), ("POST", "DELETE")
+_PUBLIC_PATHS = ("/healthz", "/readyz")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 _SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -38,36 +44,12 @@ _SECURITY_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Accepted token and host names; `hosts` None accepts every name and needs a token."""
+    """Accepted tokens and host names; `hosts` None accepts every name and needs a token."""
 
-    token: str | None = None
+    tokens: TokenBook = field(default_factory=lambda: TokenBook(()))
     hosts: frozenset[str] | None = frozenset(LOOPBACK)
-
-
-@dataclass(slots=True)
-class RateLimiter:
-    """Token bucket: `rate_per_second` requests a second, up to `burst` at once."""
-
-    rate_per_second: float
-    burst: float
-    clock: Callable[[], float] = time.monotonic
-    _available: float = field(init=False)
-    _updated_at: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._available, self._updated_at = self.burst, self.clock()
-
-    def try_acquire(self) -> bool:
-        """Count one request; False if the limit is reached."""
-        now = self.clock()
-        self._available = min(
-            self.burst, self._available + (now - self._updated_at) * self.rate_per_second
-        )
-        self._updated_at = now
-        if self._available < 1:
-            return False
-        self._available -= 1
-        return True
+    limits: Limits = field(default_factory=Limits)
+    is_encrypted: bool = False
 
 
 class _TooLargeError(Exception):
@@ -77,9 +59,12 @@ class _TooLargeError(Exception):
 class Guard:
     """ASGI middleware around the application; runs on the event loop of the server."""
 
-    def __init__(self, app: ASGIApp, access: AccessPolicy) -> None:
-        self.app, self.access = app, access
-        self._read_limiter, self._write_limiter = RateLimiter(100, 300), RateLimiter(10, 30)
+    def __init__(self, app: ASGIApp, access: AccessPolicy, audit: AuditLog | None = None) -> None:
+        self.app, self.access, self.audit = app, access, audit or AuditLog()
+        limits = access.limits
+        self._readers = PerClient(lambda: RateLimiter(*limits.reads))
+        self._writers = PerClient(lambda: RateLimiter(*limits.writes))
+        self._failed_tokens = PerClient(FailedTokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or reject it."""
@@ -110,49 +95,86 @@ class Guard:
         host, method = headers.get("host", ""), scope["method"]
         if self.access.hosts is not None and _host_name(host) not in self.access.hosts:
             hosts = ", ".join(sorted(self.access.hosts))
-            return _error_response(400, f"unknown host {host!r}; use one of {hosts}")
-        if scope["path"] not in _PUBLIC_PATHS and not self._is_authenticated(headers):
-            return self._log_in(scope)
-        limiter = self._read_limiter if method in _SAFE_METHODS else self._write_limiter
-        if not limiter.try_acquire():
+            return error_response(400, f"unknown host {host[:80]!r}; use one of {hosts}")
+        client = client_name((scope.get("client") or ("", 0))[0])
+        caller = self._authenticate(scope, headers, client)
+        if isinstance(caller, Response):
+            return caller
+        scope.setdefault("state", {})["caller"] = caller
+        limiters = self._writers if method in _WRITE_METHODS else self._readers
+        if not limiters[f"{client} {caller.name}"].try_acquire():
             message = "too many requests; try again in a second"
-            return _error_response(429, message, {"retry-after": "1"})
-        if int(headers.get("content-length") or 0) > MAX_BODY_BYTES:
+            return error_response(429, message, {"retry-after": "1"})
+        length = headers.get("content-length") or "0"
+        if not length.isdecimal() or len(length) > 18 or int(length) > MAX_BODY_BYTES:
             return _too_large()
-        return None if method in _SAFE_METHODS else _reject_cross_site(headers)
+        return _reject_cross_site(headers) if method in _WRITE_METHODS else None
 
-    def _is_authenticated(self, headers: Headers) -> bool:
-        if self.access.token is None:
-            return True
-        scheme, _, token = headers.get("authorization", "").partition(" ")
+    def _authenticate(self, scope: Scope, headers: Headers, client: str) -> Caller | Response:
+        """Return who sends the request, or the response that asks for a token."""
+        tokens = self.access.tokens
+        if not tokens or scope["path"] in _PUBLIC_PATHS:
+            return LOCAL_CALLER
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            token = _cookie_token(headers.get("cookie", ""))
-        return self._token_matches(token.strip())
+            secret = _cookie_token(headers.get("cookie", ""))
+        in_address = ""
+        if scope["path"] == "/" and scope["method"] == "GET":
+            query = scope["query_string"].decode("latin-1")
+            in_address = parse_qs(query).get("token", [""])[0]
+        given = in_address or secret.strip()
+        if not given:
+            return _unauthorized()
+        wait = self._failed_tokens[client].wait_seconds()
+        if wait > 0:
+            message = f"too many wrong tokens; try again in {math.ceil(wait)} s"
+            return error_response(429, message, {"retry-after": str(math.ceil(wait))})
+        caller = tokens.find(given)
+        if caller is None:
+            self._failed_tokens[client].add()
+            self.audit.add(client=client, command="authenticate", status=401)
+            return _unauthorized(forget_cookie=True)
+        return self._log_in(in_address) if in_address else caller
 
-    def _token_matches(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), (self.access.token or "").encode())
-
-    def _log_in(self, scope: Scope) -> Response:
+    def _log_in(self, secret: str) -> Response:
         """Turn the token of `/?token=` into a cookie, which removes it from the address bar."""
-        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and scope["method"] == "GET" and self._token_matches(token):
-            response = RedirectResponse("/", 303)
-            response.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict", path="/")
-            return response
-        message = "a token is required: send Authorization: Bearer TOKEN, or open /?token=TOKEN"
-        return _error_response(401, message, {"www-authenticate": "Bearer"})
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            TOKEN_COOKIE,
+            secret,
+            httponly=True,
+            samesite="strict",
+            secure=self.access.is_encrypted,
+            path="/",
+        )
+        return response
+
+
+def _unauthorized(*, forget_cookie: bool = False) -> Response:
+    message = "a token is required: send Authorization: Bearer TOKEN, or open /?token=TOKEN"
+    response = error_response(401, message, {"www-authenticate": "Bearer"})
+    if forget_cookie:  # else a page left open would go on sending it
+        response.delete_cookie(TOKEN_COOKIE, path="/")
+    return response
 
 
 def _reject_cross_site(headers: Headers) -> Response | None:
     """Reject a write that a page of another site could have sent."""
     if headers.get(WRITE_HEADER) is None:
-        return _error_response(403, f"writes need the header {WRITE_HEADER}: 1")
+        return error_response(403, f"writes need the header {WRITE_HEADER}: 1")
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        return _error_response(403, f"writes must come from this server's page, got {origin!r}")
+    if origin is not None and _origin_host(origin) != headers.get("host"):
+        return error_response(403, f"writes must come from this server's page, got {origin[:80]!r}")
     if site not in ("same-origin", "none"):
-        return _error_response(403, f"writes must come from this server's page, got {site!r}")
+        return error_response(403, f"writes must come from this server's page, got {site[:80]!r}")
     return None
+
+
+def _origin_host(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _add_security_headers(send: Send) -> Send:
@@ -180,12 +202,14 @@ def _limit_body(receive: Receive) -> Receive:
     return receive_limited
 
 
-def _error_response(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": text}, status, headers)
+def error_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as all routes do: `{"error": ...}`, bounded, without control characters."""
+    body: dict[str, Any] = {"error": printable(text, MAX_ERROR_CHARACTERS)}
+    return JSONResponse(body, status, headers)
 
 
 def _too_large() -> Response:
-    return _error_response(413, f"the body exceeds {MAX_BODY_BYTES} bytes; send it in parts")
+    return error_response(413, f"the body exceeds {MAX_BODY_BYTES} bytes; send it in parts")
 
 
 def _host_name(host: str) -> str:

@@ -10,14 +10,20 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from evenflow.service import schemas
+from evenflow.service.parameters import MAX_ITEMS
+from evenflow.service.tokens import Role
 
 # Parameters of query strings: type and description.
-_QUERY_PARAMETERS = {
-    "limit": ("integer", "maximum number of items"),
-    "all": ("boolean", "include decisions that changed nothing"),
-    "query": ("string", "only keys of this query"),
-    "since": ("string", "position to begin at: a batch number, or `next` of a page"),
-    "count": ("integer", "maximum number of keys"),
+_NUMBER = {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS}
+_QUERY_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
+    "limit": (_NUMBER, "maximum number of items"),
+    "all": ({"enum": ["0", "1", "false", "true"]}, "include decisions that changed nothing"),
+    "query": ({"type": "string"}, "only keys of this query"),
+    "count": (_NUMBER, "maximum number of keys"),
+    "since": (
+        {"type": "string", "pattern": "^[0-9]{1,15}([.][0-9]{1,15})?$"},
+        "position to begin at: a batch number, or `next` of a page",
+    ),
 }
 
 
@@ -38,6 +44,8 @@ class Endpoint:
     body: type[BaseModel] | None = None
     parameters: tuple[str, ...] = ()
     follow: Any = None
+    role: Role = Role.READ
+    command: str = ""  # of a write, for the audit log
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -73,8 +81,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
     for name in endpoint.parameters:
-        json_type, description = _QUERY_PARAMETERS[name]
-        parameters.append(_parameter(name, "query", {"type": json_type}, description=description))
+        schema, description = _QUERY_PARAMETERS[name]
+        parameters.append(_parameter(name, "query", schema, description=description))
     if endpoint.method != "GET":
         header = {"type": "string", "const": "1"}
         parameters.append(_parameter("X-Evenflow", "header", header, required=True))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenflow import model
+from evenflow.display import MAX_ERROR_CHARACTERS, printable
 from evenflow.model.arrays import Floats
 from evenflow.model.decision import Decision, Outcome
 from evenflow.model.plan import Move, Plan
@@ -19,6 +20,7 @@ from evenflow.service import run_protocol, schemas
 # Limits of the page; the list endpoints of the API have their own.
 SHOWN_QUERIES, SHOWN_KEYS, SHOWN_WORKERS, SHOWN_MOVES = 200, 20, 64, 200
 CORRELATION_BATCHES = 60
+MAX_KEY_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _query_info(seen: ObservedRun, name: str, measured: QueryLoad | None) -> sch
         name=name,
         form=hosted.form,
         kind=hosted.kind,
-        text=hosted.text,
+        text=printable(hosted.text, lines=True),
         streams=list(hosted.streams),
         columns=column_labels(hosted.schema),
         parameters=None if hosted.parameters is None else column_labels(hosted.parameters),
@@ -138,7 +140,7 @@ def _query_info(seen: ObservedRun, name: str, measured: QueryLoad | None) -> sch
         state_bytes=0.0 if measured is None else float(measured.state_bytes.sum()),
         table_entries=0 if table is None else len(table),
         late=seen.late.get(name, 0),
-        quarantined=seen.quarantined.get(name),
+        quarantined=_error_text(seen.quarantined.get(name)),
     )
 
 
@@ -181,7 +183,12 @@ def hot_key_infos(
 ) -> list[schemas.HotKeyInfo]:
     """Return the heaviest keys of one keyed query, or of all."""
     infos = [
-        schemas.HotKeyInfo(query=name, key=key.name, share=key.share, owner=key.owner)
+        schemas.HotKeyInfo(
+            query=name,
+            key=printable(key.name, MAX_KEY_CHARACTERS),
+            share=key.share,
+            owner=key.owner,
+        )
         for name in seen.plan.tables
         if query in (None, name)
         for key in model.hot_keys(seen.snapshots, name, count)
@@ -236,7 +243,14 @@ def plan_info(value: Plan) -> schemas.PlanInfo:
 
 def column_labels(schema: Any) -> list[str]:
     """Format the columns of an Arrow schema as `name type`, without units and time zones."""
-    return [f"{column.name} {str(column.type).partition('[')[0]}" for column in schema]
+    return [
+        printable(f"{column.name} {str(column.type).partition('[')[0]}", MAX_KEY_CHARACTERS)
+        for column in schema
+    ]
+
+
+def _error_text(text: str | None) -> str | None:
+    return None if text is None else printable(text, MAX_ERROR_CHARACTERS)
 
 
 def _rounded(values: Iterable[float]) -> list[float]:
@@ -260,7 +274,7 @@ def decision_info(
         at=decision.at,
         trigger=decision.trigger,
         reason=decision.reason,
-        message=decision.message,
+        message=printable(decision.message, MAX_ERROR_CHARACTERS),
         changed=decision.plan is not None,
         staged=decision.target is not None,
         before=decision.before,
@@ -291,7 +305,8 @@ def _outcome_info(outcome: Outcome) -> schemas.OutcomeInfo:
 def _move_info(move: Move, key_names: Mapping[tuple[str, int], str]) -> schemas.MoveInfo:
     key = None
     if move.key_hash is not None:
-        key = key_names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")
+        name = key_names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")
+        key = printable(name, MAX_KEY_CHARACTERS)
     return schemas.MoveInfo(
         query=move.query,
         before=move.before,

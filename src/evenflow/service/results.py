@@ -17,9 +17,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.service import schemas
+from evenflow.service.parameters import int_parameter
 from evenflow.service.run_protocol import RunProtocol
 
-MAX_PAGE_ROWS, _PAGE_ROWS = 10_000, 100
+_PAGE_ROWS = 100
 _MAX_FOLLOWERS = 32
 _POLL_SECONDS, _HEARTBEAT_SECONDS = 0.5, 15.0
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -116,10 +117,9 @@ class ResultStreams:
 def _parameters(request: Request) -> tuple[str, ResultPosition | None, int]:
     """Return the query, the position to begin at, and the number of rows of a page."""
     since = request.headers.get("last-event-id") or request.query_params.get("since")
-    text = request.query_params.get("limit", "")
-    limit = int(text) if text.isdecimal() and len(text) < 10 else _PAGE_ROWS
+    limit = int_parameter(request, "limit", _PAGE_ROWS)
     position = None if since is None else ResultPosition.parse(since)
-    return request.path_params["name"], position, min(max(1, limit), MAX_PAGE_ROWS)
+    return request.path_params["name"], position, limit
 
 
 def wants_events(request: Request) -> bool:

@@ -13,11 +13,12 @@ from evenflow.errors import InputError
 from evenflow.service import present, schemas
 from evenflow.service.events import EventHub
 from evenflow.service.openapi import Endpoint
+from evenflow.service.parameters import MAX_ITEMS, int_parameter
 from evenflow.service.results import ResultStreams
 from evenflow.service.run_protocol import RunProtocol
+from evenflow.service.tokens import LOCAL_CALLER, Role
 from evenflow.service.watcher import PublishedState, Watcher
 
-_MAX_ITEMS = 10_000
 _QUERY, _SUBSCRIPTIONS = "/api/queries/{name}", "/api/templates/{name}/subscriptions"
 _NEXT_BATCH = "from the next batch boundary on"
 
@@ -36,37 +37,30 @@ def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> I
             if str(info.number) == number:
                 return info
         known = f"{decisions[-1].number} to {decisions[0].number}" if decisions else "none yet"
-        raise HTTPException(404, f"no decision {number!r}; the numbers are {known}")
+        raise HTTPException(404, f"no decision {number[:60]!r}; the numbers are {known}")
 
     def decisions(request: Request) -> list[schemas.DecisionInfo]:
-        everything = request.query_params.get("all") in ("1", "true")
+        text = request.query_params.get("all", "0")
+        if text not in ("0", "1", "false", "true"):
+            raise InputError(f"all must be 0 or 1, got {text[:60]!r}")
+        everything = text in ("1", "true")
         listed = [info for info in current().state.decisions if info.changed or everything]
-        return listed[: _int_parameter(request, "limit", 100)]
+        return listed[: int_parameter(request, "limit", 100)]
 
     def hot_keys(request: Request) -> list[schemas.HotKeyInfo]:
         query, seen = request.query_params.get("query"), current().observed
         if query is not None and query not in seen.plan.tables:
             keyed = ", ".join(sorted(seen.plan.tables)) or "none"
-            raise HTTPException(404, f"no keyed query {query!r}; keyed queries: {keyed}")
-        count = _int_parameter(request, "count", present.SHOWN_KEYS)
+            raise HTTPException(404, f"no keyed query {query[:128]!r}; keyed queries: {keyed}")
+        count = int_parameter(request, "count", present.SHOWN_KEYS)
         return present.hot_key_infos(seen, query, count)
 
     def queries(request: Request) -> list[schemas.QueryInfo]:
-        return present.query_infos(current().observed, _int_parameter(request, "limit", _MAX_ITEMS))
+        return present.query_infos(current().observed, int_parameter(request, "limit", MAX_ITEMS))
 
-    def health(_: Request) -> schemas.Health:
-        if not watcher.is_alive:
-            raise HTTPException(503, "the run cannot be read; see the log of the driver")
-        summary = None if hub.current is None else hub.current.state.summary
-        ended = summary is not None and summary.status == "ended"
-        batch = None if summary is None else summary.batch
-        return schemas.Health(status="ended" if ended else "ok", batch=batch)
-
-    def get(path: str, summary: str, handle: Any, response: Any, *names: str) -> Endpoint:
-        """`response` is a model, or `list[model]`; `names` are query parameters."""
-        (model,) = get_args(response) or (response,)
-        is_list = model is not response
-        return Endpoint("GET", path, summary, handle, model, is_list, parameters=names)
+    def me(request: Request) -> schemas.CallerInfo:
+        caller = getattr(request.state, "caller", LOCAL_CALLER)
+        return schemas.CallerInfo(name=caller.name, role=caller.role, tenant=caller.tenant)
 
     def part(name: str) -> Callable[[Request], Any]:
         return lambda _: getattr(current().state, name)
@@ -77,19 +71,19 @@ def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> I
     def run_info(_: Request) -> schemas.RunInfo:
         return schemas.RunInfo(checkpoint=watcher.checkpoint_uri, version=version("evenflow"))
 
-    yield get("/api/run", "Which run this is", run_info, schemas.RunInfo)
-    yield get("/api/state", "All data of the page", lambda _: current().state, schemas.RunState)
-    yield get("/api/summary", "Key figures of the run", part("summary"), schemas.RunSummary)
-    yield get("/api/workers", "Workers", part("workers"), list[schemas.WorkerInfo])
-    yield get("/api/queries", "Queries, heaviest first", queries, list[schemas.QueryInfo], "limit")
-    yield get("/api/streams", "Traffic of streams", part("streams"), list[schemas.StreamInfo])
-    yield get("/api/plan", "The plan of the next batch", plan, schemas.PlanInfo)
-    yield get(
+    yield _get("/api/run", "Which run this is", run_info, schemas.RunInfo)
+    yield _get("/api/state", "All data of the page", lambda _: current().state, schemas.RunState)
+    yield _get("/api/summary", "Key figures of the run", part("summary"), schemas.RunSummary)
+    yield _get("/api/workers", "Workers", part("workers"), list[schemas.WorkerInfo])
+    yield _get("/api/queries", "Queries, heaviest first", queries, list[schemas.QueryInfo], "limit")
+    yield _get("/api/streams", "Traffic of streams", part("streams"), list[schemas.StreamInfo])
+    yield _get("/api/plan", "The plan of the next batch", plan, schemas.PlanInfo)
+    yield _get(
         "/api/decisions", "Decisions, newest first; plan changes only unless all=1",
         decisions, list[schemas.DecisionInfo], "limit", "all",
     )  # fmt: skip
-    yield get("/api/decisions/{number}", "One decision", decision, schemas.DecisionInfo)
-    yield get(
+    yield _get("/api/decisions/{number}", "One decision", decision, schemas.DecisionInfo)
+    yield _get(
         "/api/hot-keys", "Heaviest keys of keyed queries",
         hot_keys, list[schemas.HotKeyInfo], "query", "count",
     )  # fmt: skip
@@ -97,12 +91,36 @@ def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> I
         "GET", f"{_QUERY}/results", "Results of a query, as pages or server-sent events",
         results.page, schemas.ResultsInfo, parameters=("since", "limit"), follow=results.follow,
     )  # fmt: skip
-    yield get("/healthz", "Liveness of the run", health, schemas.Health)
+    yield _get("/api/me", "Who you are and what you may do", me, schemas.CallerInfo)
 
 
-def _int_parameter(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, str(default))
-    return min(int(text), _MAX_ITEMS) if text.isdecimal() and len(text) < 10 else default
+def health_endpoints(watcher: Watcher, hub: EventHub) -> Iterable[Endpoint]:
+    """Return the endpoints for orchestrators, which need no token."""
+
+    def health(_: Request) -> schemas.Health:
+        if not watcher.is_alive:
+            raise HTTPException(503, "the run cannot be read; see the log of the driver")
+        summary = None if hub.current is None else hub.current.state.summary
+        ended = summary is not None and summary.status == "ended"
+        batch = None if summary is None else summary.batch
+        return schemas.Health(status="ended" if ended else "ok", batch=batch)
+
+    def ready(request: Request) -> schemas.Health:
+        found = health(request)
+        if found.batch is None or found.status == "ended":
+            state = "has ended" if found.status == "ended" else "has not finished a batch yet"
+            raise HTTPException(503, f"the run {state}")
+        return found
+
+    yield _get("/healthz", "Whether the run can be read", health, schemas.Health)
+    yield _get("/readyz", "Whether the run processes batches", ready, schemas.Health)
+
+
+def _get(path: str, summary: str, handle: Any, response: Any, *names: str) -> Endpoint:
+    """`response` is a model, or `list[model]`; `names` are query parameters."""
+    (model,) = get_args(response) or (response,)
+    is_list = model is not response
+    return Endpoint("GET", path, summary, handle, model, is_list, parameters=names)
 
 
 def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
@@ -151,7 +169,12 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
         return f"the plan before the last change applies {_NEXT_BATCH}"
 
     def write(
-        method: str, path: str, summary: str, handler: Callable[[str, Any], str], body: Any
+        role: Role,
+        method: str,
+        path: str,
+        summary: str,
+        handler: Callable[[str, Any], str],
+        body: Any,
     ) -> Endpoint:
         def handle(request: Request, parsed: Any = None) -> schemas.Accepted:
             if not run.is_active:
@@ -160,25 +183,30 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
             message = handler(subject, parsed)
             return schemas.Accepted(asked=handler.__name__, message=message)
 
-        return Endpoint(method, path, summary, handle, schemas.Accepted, body=body)
+        command = handler.__name__
+        response = schemas.Accepted
+        return Endpoint(
+            method, path, summary, handle, response, body=body, role=role, command=command
+        )
 
-    post, delete = partial(write, "POST"), partial(write, "DELETE")
+    post, delete = partial(write, Role.SUBMIT, "POST"), partial(write, Role.SUBMIT, "DELETE")
+    operate = partial(write, Role.OPERATE, "POST")
     empty, worker = schemas.EmptyRequest, "/api/workers/{worker}"
     yield post("/api/queries", "Submit a query or template", submit, schemas.SubmitRequest)
     yield delete(_QUERY, "Cancel a query", cancel, None)
-    yield post(f"{_QUERY}/pin", "Keep a query on a worker", pin, schemas.PinRequest)
-    yield post(f"{_QUERY}/unpin", "Let a query move", unpin, empty)
-    yield post(f"{_QUERY}/resume", "Run a quarantined query again", resume, empty)
+    yield operate(f"{_QUERY}/pin", "Keep a query on a worker", pin, schemas.PinRequest)
+    yield operate(f"{_QUERY}/unpin", "Let a query move", unpin, empty)
+    yield operate(f"{_QUERY}/resume", "Run a quarantined query again", resume, empty)
     yield post(_SUBSCRIPTIONS, "Subscribe to a template", subscribe, schemas.SubscribeRequest)
     yield delete(_SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest)
-    yield post(f"{worker}/drain", "Move all work off a worker", drain, empty)
-    yield post(f"{worker}/activate", "Give a drained worker work again", activate, empty)
-    yield post("/api/rollback", "Return to the plan before the last change", rollback, empty)
+    yield operate(f"{worker}/drain", "Move all work off a worker", drain, empty)
+    yield operate(f"{worker}/activate", "Give a drained worker work again", activate, empty)
+    yield operate("/api/rollback", "Return to the plan before the last change", rollback, empty)
 
 
 def _worker_number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 6:
-        raise HTTPException(404, f"no worker {text!r}; workers are numbers, starting at 0")
+    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
+        raise HTTPException(404, f"no worker {text[:60]!r}; workers are numbers, starting at 0")
     return int(text)
 
 
@@ -191,5 +219,5 @@ def _to_arrow(rows: list[dict[str, Any]]) -> pa.Table:
             )
     try:
         return pa.Table.from_pylist(rows)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"the rows cannot be read as a table: {error}") from None

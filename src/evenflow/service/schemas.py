@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenflow.model.decision import BalanceMetrics, Verdict
 from evenflow.model.plan import Transfer
+from evenflow.service.tokens import Role
 
 # starting: no batch has finished yet; ended: the streaming query has stopped.
 RunStatus = Literal["starting", "running", "ended"]
@@ -282,6 +283,14 @@ class Health(ApiModel):
 
     status: Literal["ok", "ended"]
     batch: int | None
+
+
+class CallerInfo(ApiModel):
+    """Who sends the request; `role` read, submit or operate."""
+
+    name: str
+    role: Role
+    tenant: str | None
 
 
 class SubmitRequest(ApiModel):

@@ -1,75 +1,176 @@
-"""The HTTP server: uvicorn on a thread of the driver process."""
+"""The HTTP server: uvicorn on threads of the driver process."""
 
 import asyncio
 import contextlib
 import logging
 import os
-import socket
+import resource
+import ssl
 import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from evenflow.errors import InputError
 from evenflow.service.app import application
+from evenflow.service.audit import AuditLog
+from evenflow.service.connections import Listener, listen
 from evenflow.service.events import EventHub
 from evenflow.service.guard import LOOPBACK, AccessPolicy
+from evenflow.service.health import HEALTH_LIMITS, health_application
+from evenflow.service.http_protocol import GuardedProtocol
+from evenflow.service.limits import Limits
 from evenflow.service.run_protocol import RunProtocol
+from evenflow.service.tokens import Caller, Role, Token, TokenBook
 from evenflow.service.watcher import PublishedState, Watcher
 
+_log = logging.getLogger(__name__)
 TOKEN_VARIABLE = "EVENFLOW_TOKEN"  # noqa: S105 - the name of a variable
+DEFAULT_TOKEN_NAME = "default"  # noqa: S105
 _WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - refused without a token
-_MAX_EVENT_CLIENTS, _MAX_CONNECTIONS = 32, 128
-_MIN_TOKEN_LENGTH = 16
-# The kernel closes connections whose client reads nothing for this long.
-_TCP_USER_TIMEOUT_MS = 20_000
+_WANTED_OPEN_FILES = 4096
+# What uvicorn notes of a client that stops reading, or sends what is not HTTP.
+_HIDDEN_LOG_LINES = (
+    "without completing response",
+    "Invalid HTTP request received",
+    "Unsupported upgrade request",
+    "No supported WebSocket library",
+)
 
 
-class Server:
-    """Serves one run from a thread of the driver; `stop` ends the service, not the run."""
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Certificate chain and private key, PEM files."""
+
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return the settings of TLS: 1.2 or newer."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(
+                f"cannot use the certificate {self.certificate} with the key {self.key}: "
+                f"{error.strerror or error}"
+            ) from None
+        return context
+
+
+class HttpThread:
+    """One application on one listener: an event loop on a thread of its own."""
 
     def __init__(
-        self, run: RunProtocol, host: str, port: int, token: str | None, page: bool
+        self, name: str, app: Any, listener: Listener, context: ssl.SSLContext | None
     ) -> None:
-        self._run = run
-        self._socket = _listen(host, port)
-        self.host, self.port = host, int(self._socket.getsockname()[1])
-        self.token = token
-        hosts = None if host in _WILDCARD_HOSTS else frozenset({*LOOPBACK, host.lower()})
-        self._watcher, self.hub = Watcher(run), EventHub(_MAX_EVENT_CLIENTS)
-        app = application(
-            run,
-            self._watcher,
-            self.hub,
-            AccessPolicy(token, hosts),
-            page=page,
-            started=self._start_watcher,
-        )
+        self.listener = listener
+        protocol: Any = partial(GuardedProtocol, connections=listener.connections)
         config = uvicorn.Config(
             app,
+            http=protocol,
+            loop="asyncio",
             log_config=None,  # the application configures logging
             log_level="warning",
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MAX_CONNECTIONS,
             timeout_keep_alive=10,
             timeout_graceful_shutdown=2,
             ws="none",
+            ssl_context_factory=None if context is None else (lambda *_: context),
         )
-        logging.getLogger("uvicorn.error").addFilter(_hide_incomplete_responses)
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
         self._server = uvicorn.Server(config)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.listener.getsockname()[1])
+
+    def start(self, ended: threading.Event) -> None:
+        """Start the thread; it sets `ended` at its end, so that nobody waits for a failed start."""
+        self._ended = ended
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all connections and wait for the thread."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join()
+        self.listener.close()
+
+    def _serve(self) -> None:
+        try:
+            self._server.run(sockets=[self.listener])
+        finally:
+            self._ended.set()
+
+
+class Server:
+    """Serves one run from threads of the driver; `stop` ends the service, not the run."""
+
+    def __init__(
+        self,
+        run: RunProtocol,
+        host: str,
+        port: int,
+        *,
+        tokens: TokenBook,
+        context: ssl.SSLContext | None,
+        health_port: int | None,
+        audit: AuditLog,
+        limits: Limits,
+        page: bool,
+    ) -> None:
+        self._run = run
+        self.host, self.is_encrypted = host, context is not None
+        self._audit = audit
+        _raise_open_file_limit()
+        listener = listen(host, port, limits, is_encrypted=self.is_encrypted)
+        self.port = int(listener.getsockname()[1])
+        hosts = None if host in _WILDCARD_HOSTS else frozenset({*LOOPBACK, host.lower()})
+        self._watcher, self.hub = Watcher(run), EventHub(limits.event_clients)
+        app = application(
+            run,
+            self._watcher,
+            self.hub,
+            AccessPolicy(tokens, hosts, limits, self.is_encrypted),
+            audit=audit,
+            page=page,
+            started=self._start_watcher,
+        )
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="evenflow-service", daemon=True)
+        self._threads = [HttpThread("evenflow-service", app, listener, context)]
+        self.health_port: int | None = None
+        if health_port is not None:
+            try:
+                health = listen(host, health_port, HEALTH_LIMITS)
+            except InputError:
+                listener.close()
+                raise
+            found = health_application(self._watcher, self.hub)
+            self._threads.append(HttpThread("evenflow-health", found, health, None))
+            self.health_port = self._threads[-1].port
 
     @property
     def url(self) -> str:
         """Address of the page."""
         host = "127.0.0.1" if self.host in _WILDCARD_HOSTS else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        scheme = "https" if self.is_encrypted else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def start(self) -> "Server":
         """Start serving; return when requests are answered."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start(self._ready)
         self._ready.wait()
         self._run.announce(self.url)
         return self
@@ -78,15 +179,9 @@ class Server:
         """Stop the service."""
         self._run.announce(None)
         self._watcher.stop()
-        self._server.should_exit = True
-        self._thread.join()
-        self._socket.close()
-
-    def _serve(self) -> None:
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            self._ready.set()
+        for thread in self._threads:
+            thread.stop()
+        self._audit.close()
 
     def _start_watcher(self) -> None:
         loop = asyncio.get_running_loop()
@@ -104,37 +199,56 @@ def serve(
     port: int = 8080,
     token: str | None = None,
     *,
+    tokens: Iterable[Token] = (),
+    tls: TlsFiles | None = None,
+    health_port: int | None = None,
+    audit: Path | None = None,
+    limits: Limits | None = None,
     page: bool = True,
 ) -> Server:
     """Serve the API and page of a run from this process; port 0 picks a free port.
 
-    A host other than the loopback needs a token, passed here or in EVENFLOW_TOKEN.
+    A host other than the loopback needs a token. `token`, or EVENFLOW_TOKEN, may do everything;
+    `tokens` have roles. `health_port` answers `/healthz` and `/readyz` without a token. `audit` is
+    the file that commands are written to.
     """
-    token = token or os.environ.get(TOKEN_VARIABLE) or None
-    if token is None and host not in LOOPBACK:
-        raise InputError(
-            f"host {host!r} is reachable from other machines and cannot be served without a token; "
-            f"set {TOKEN_VARIABLE} or use 127.0.0.1"
-        )
-    if token is not None and len(token) < _MIN_TOKEN_LENGTH:
-        raise InputError(f"a token needs at least {_MIN_TOKEN_LENGTH} characters, got {len(token)}")
-    return Server(run, host.strip("[]"), port, token, page).start()
+    book = list(tokens)
+    secret = token or os.environ.get(TOKEN_VARIABLE) or None
+    if secret is not None:
+        book.append(Token(Caller(DEFAULT_TOKEN_NAME, Role.OPERATE), secret))
+    if host not in LOOPBACK:
+        if not book:
+            raise InputError(
+                f"host {host!r} is reachable from other machines and cannot be served without a "
+                f"token; set {TOKEN_VARIABLE} or use 127.0.0.1"
+            )
+        if tls is None:
+            _log.warning(
+                "host %r is served without TLS: tokens and rows can be read on the network; give "
+                "a certificate, or put a proxy with TLS in front",
+                host,
+            )
+    return Server(
+        run,
+        host.strip("[]"),
+        port,
+        tokens=TokenBook(book),
+        context=None if tls is None else tls.context(),
+        health_port=health_port,
+        audit=AuditLog(audit),
+        limits=limits or Limits(),
+        page=page,
+    ).start()
 
 
-def _hide_incomplete_responses(record: logging.LogRecord) -> bool:
-    """Drop log lines about responses cut off because the client stopped reading."""
-    return "without completing response" not in record.getMessage()
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    message = record.getMessage()
+    return not any(hidden in message for hidden in _HIDDEN_LOG_LINES)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        listening = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64
-        )
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another port"
-        ) from None
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
-    return listening
+def _raise_open_file_limit() -> None:
+    """Let connections not use up the files that the driver may open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -84,6 +84,7 @@ def _redirect_output(log: Path | None) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     originals = os.dup(1), os.dup(2)
+    log.touch(mode=0o600)  # the JVM quotes values of rows in errors
     with log.open("ab") as file:
         for number in (1, 2):
             os.dup2(file.fileno(), number)

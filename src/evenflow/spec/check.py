@@ -1,5 +1,6 @@
 """Check a specification as a whole, without Spark: names, columns, SQL, files, references."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ _NAMED_SECTIONS = {
     "templates": "template",
     "operators": "operator",
 }
+# They name folders too, but SQL does not see them: each has names of its own.
+_OTHER_SECTIONS = {"sinks": "sink", "datasets": "dataset"}
+_TOKEN_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class SpecChecker:
         for name, sink in spec.sinks.items():
             self._check_sink(name, sink)
         self._check_compare()
+        self._check_tokens()
         return CheckedSpec(
             spec=spec,
             folder=self.folder,
@@ -108,13 +113,19 @@ class SpecChecker:
     def _check_names(self) -> None:
         taken: dict[str, str] = {}
         for section, kind in _NAMED_SECTIONS.items():
-            for name in getattr(self.spec, section):
-                with self.log.at(section, name):
-                    check_name(name, kind)
-                    if name.lower() in taken:
-                        other = taken[name.lower()]
-                        raise InputError(f"the name is already used in {other}; rename one")
-                taken.setdefault(name.lower(), section)
+            self._check_section_names(section, kind, taken)
+        for section, kind in _OTHER_SECTIONS.items():
+            self._check_section_names(section, kind, {})
+
+    def _check_section_names(self, section: str, kind: str, taken: dict[str, str]) -> None:
+        """Check the names of a section; `taken` has those of earlier sections, in lower case."""
+        for name in getattr(self.spec, section):
+            with self.log.at(section, name):
+                check_name(name, kind)
+                if name.lower() in taken:
+                    other = taken[name.lower()]
+                    raise InputError(f"the name is already used in {other}; rename one")
+            taken.setdefault(name.lower(), section)
 
     def _check_source(self, name: str, source: Any) -> None:
         delay = None
@@ -192,6 +203,16 @@ class SpecChecker:
         if sink.path is not None and count > 1 and "{query}" not in sink.path:
             message = f"{count} queries would write to the same path; add {{query}} to it"
             self.log.add(("sinks", name, "path"), message)
+
+    def _check_tokens(self) -> None:
+        for name, token in self.spec.service.tokens.items():
+            with self.log.at("service", "tokens", name):
+                check_name(name, "token")
+                if token.tenant is not None:
+                    check_name(token.tenant, "tenant")
+                if token.variable is not None and not _TOKEN_VARIABLE.fullmatch(token.variable):
+                    # It may be the token itself.
+                    raise InputError("`variable` must be the name of an environment variable")
 
     def _check_compare(self) -> None:
         unbounded = [n for n, s in self.spec.sources.items() if s.format in _UNBOUNDED_FORMATS]

@@ -9,9 +9,12 @@ from typing import Any
 
 import yaml
 
+from evenflow.display import hide_value, printable
 from evenflow.errors import InputError
 
 FieldPath = tuple[str | int, ...]
+MAX_FILE_BYTES = 1 << 20
+_MAX_NODES, _MAX_DEPTH = 100_000, 64
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -53,31 +56,66 @@ class Document:
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self._overrides: dict[FieldPath, str] = {}
-        try:
-            self._root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-            message = f"not valid YAML: {error.problem}"
-            raise SpecError([SpecProblem(file, line, column, "", message)]) from None
-        except yaml.reader.ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
-            message = f"YAML does not allow the character #x{error.character:x}; remove it"
-            raise SpecError([SpecProblem(file, line, 1, "", message)]) from None
+        self._root: Any = self._compose(text)
         if not isinstance(self._root, yaml.MappingNode):
             message = "expected `name: value` lines; `evenflow init` writes an example"
             raise SpecError([SpecProblem(file, 1, 1, "", message)])
+        self._check_size()
+        self._check_duplicate_keys(self._root, ())
         try:
-            self._check_duplicate_keys(self._root, ())
-        except RecursionError:
-            message = "an alias (*name) contains itself; write the value out"
+            self.value: Any = yaml.SafeLoader("").construct_document(self._root)
+        except yaml.MarkedYAMLError as error:
+            raise self._invalid(error) from None
+        except (ValueError, OverflowError) as error:
+            message = f"not valid YAML: {error}; quote the value"
             raise SpecError([SpecProblem(file, 1, 1, "", message)]) from None
-        loader = yaml.SafeLoader("")
-        self.value: Any = loader.construct_document(self._root)
+        self._written = self.value  # before variables are replaced
+
+    def _compose(self, text: str) -> Any:
+        try:
+            return yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            raise self._invalid(error) from None
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            message = f"YAML does not allow the character #x{error.character:x}; remove it"
+            raise SpecError([SpecProblem(self.file, line, 1, "", message)]) from None
+        except RecursionError:
+            message = f"values are nested deeper than {_MAX_DEPTH} levels; write them flat"
+            raise SpecError([SpecProblem(self.file, 1, 1, "", message)]) from None
+
+    def _invalid(self, error: yaml.MarkedYAMLError) -> "SpecError":
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        message = printable(f"not valid YAML: {error.problem}")
+        return SpecError([SpecProblem(self.file, line, column, "", message)])
+
+    def _check_size(self) -> None:
+        """Refuse a file whose aliases expand to too many values, before anything expands them."""
+        sizes: dict[int, tuple[int, int]] = {}  # of a node and all below: values, levels
+
+        def measure(node: Any) -> tuple[int, int]:
+            found = sizes.get(id(node))
+            if found is None:
+                sizes[id(node)] = (_MAX_NODES + 1, 0)  # while it is measured: it contains itself
+                below = [measure(child) for child in _children(node)]
+                found = (1 + sum(n for n, _ in below), 1 + max((d for _, d in below), default=0))
+                sizes[id(node)] = found
+            mark = node.start_mark
+            if found[0] > _MAX_NODES or found[1] > _MAX_DEPTH:
+                message = (
+                    f"with its aliases (*name) it has more than {_MAX_NODES:,} values or "
+                    f"{_MAX_DEPTH} levels, or contains itself; put large tables into files"
+                )
+                place = (self.file, mark.line + 1, mark.column + 1, "", message)
+                raise SpecError([SpecProblem(*place)])
+            return found
+
+        measure(self._root)
 
     def problem_at(self, where: FieldPath, message: str, *, at_key: bool = False) -> SpecProblem:
         """Return a problem at the position of a field, or of its parent if the field is missing."""
-        field = dotted_path(where)
+        field, message = printable(dotted_path(where)), printable(message)
         for path, origin in self._overrides.items():
             if where[: len(path)] == path[: len(where)]:
                 return SpecProblem(origin, 0, 0, field, message)
@@ -89,6 +127,16 @@ class Document:
             key, node = below
         mark = (key if at_key else node).start_mark
         return SpecProblem(self.file, mark.line + 1, mark.column + 1, field, message)
+
+    def written_at(self, where: FieldPath, default: Any) -> Any:
+        """Return a value as the file has it, with `${NAME}` in place of what the variable holds."""
+        value: Any = self._written
+        for part in where:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return default
+        return value
 
     def override(self, assignment: str) -> None:
         """Set a field by its dotted path: `--set workers=2`, the value in YAML."""
@@ -120,7 +168,10 @@ class Document:
 
         def replaced(match: re.Match[str]) -> str:
             name, default = str(match[1]), match.group(2)
-            text: str | None = os.environ.get(name, default)
+            text: str | None = os.environ.get(name)
+            if text is not None:
+                hide_value(text, f"${{{name}}}")
+            text = default if text is None else text
             if text is None:
                 message = f"environment variable {name} is not set; set it or write"
                 problems.append(self.problem_at(where, f"{message} ${{{name}:-default}}"))
@@ -172,6 +223,12 @@ def dotted_path(where: FieldPath) -> str:
     'sinks.out.queries.0'
     """
     return ".".join(map(str, where))
+
+
+def _children(node: Any) -> list[Any]:
+    if isinstance(node, yaml.MappingNode):
+        return [each for pair in node.value for each in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _child_node(node: Any, part: str | int) -> tuple[Any, Any] | None:

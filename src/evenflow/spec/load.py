@@ -10,7 +10,14 @@ from pydantic import BaseModel, ValidationError
 
 from evenflow.errors import InputError
 from evenflow.spec.check import CheckedSpec, SpecChecker
-from evenflow.spec.document import Document, FieldPath, ProblemLog, SpecError, SpecProblem
+from evenflow.spec.document import (
+    MAX_FILE_BYTES,
+    Document,
+    FieldPath,
+    ProblemLog,
+    SpecError,
+    SpecProblem,
+)
 from evenflow.spec.files import resolve_path
 from evenflow.spec.models import Spec
 
@@ -28,6 +35,16 @@ _EXPECTED_TYPES = {
     "model_attributes_type": "`name: value` lines",
     "tuple_type": "a list",
 }
+
+
+class _Hidden:
+    """A value that may be a secret written in the wrong place."""
+
+    def __repr__(self) -> str:
+        return "a value that is not shown; secrets belong into a variable or a file"
+
+
+_NOT_SHOWN = _Hidden()
 
 
 def load_spec(path: Path, overrides: Sequence[str] = ()) -> CheckedSpec:
@@ -50,11 +67,7 @@ def load_spec(path: Path, overrides: Sequence[str] = ()) -> CheckedSpec:
 
 def read_document(path: Path, overrides: Sequence[str] = ()) -> Document:
     """Read a YAML file with overrides and variables applied; nothing else is checked."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
-    document = Document(str(path), text)
+    document = Document(str(path), _read(path))
     for assignment in overrides:
         document.override(assignment)
     problems = document.substitute_variables()
@@ -71,6 +84,20 @@ def checkpoint_of(path: Path) -> str:
     return resolve_path(value, path.resolve().parent)
 
 
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise InputError(
+                f"{path}: has more than {MAX_FILE_BYTES:,} bytes; put large tables and "
+                "subscriptions into files of their own"
+            )
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
 def _problem(item: Any, document: Document) -> SpecProblem:
     """Turn an error of pydantic into a problem with a position."""
     where, kind = _field_path(item["loc"]), item["type"]
@@ -78,11 +105,14 @@ def _problem(item: Any, document: Document) -> SpecProblem:
         return document.problem_at(where, _unknown_field(where), at_key=True)
     if kind.startswith("union_tag"):
         where = (*where, "kind")
-    return document.problem_at(where, _message(item))
+    written = document.written_at(where, item["input"])
+    if where[:2] == ("service", "tokens"):
+        written = _NOT_SHOWN
+    return document.problem_at(where, _message(item, written))
 
 
-def _message(item: Any) -> str:
-    kind, given, context = item["type"], repr(item["input"]), item.get("ctx", {})
+def _message(item: Any, written: Any) -> str:
+    kind, given, context = item["type"], repr(written), item.get("ctx", {})
     given = given if len(given) <= 60 else f"{given[:57]}..."
     if kind == "missing":
         return "is required but missing"

@@ -47,6 +47,11 @@ class FileStore:
         """The root for Spark, which does not decode percent signs in a path."""
         return self.uri if self.local_root is None else f"file://{self.local_root}"
 
+    def create_root(self) -> None:
+        """Create the local root if it is missing: other users of the machine read nothing in it."""
+        if self.local_root is not None and not self.local_root.exists():
+            self.local_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+
     def write(
         self, name: str, parts: Iterable[Any], *, flush: bool = False, durable: bool = False
     ) -> None:
@@ -62,6 +67,7 @@ class FileStore:
             self._write_remote(name, temporary, parts)
             return
         path, target = self.local_root / temporary, self.local_root / name
+        self.create_root()
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with path.open("wb") as file:

@@ -145,7 +145,7 @@ class CheckpointLock:
         self._file: BinaryIO | None = None
         if store.local_root is None:
             return
-        store.local_root.mkdir(parents=True, exist_ok=True)
+        store.create_root()
         self._file = (store.local_root / "lock").open("ab")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from evenflow.display import MAX_ERROR_CHARACTERS, printable
 from evenflow.errors import InputError
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.files import spark_options
@@ -120,7 +121,7 @@ class SinkDelivery:
             self.deliver(target)
             self._failures.pop(place, None)
         except Exception as error:  # formats raise anything; results stay committed
-            self._failures[place] = error_summary(error)
+            self._failures[place] = printable(error_summary(error), MAX_ERROR_CHARACTERS)
 
     def deliver(self, target: SinkTarget) -> None:
         """Deliver what was committed since the last time.
@@ -168,7 +169,7 @@ class SinkDelivery:
         )
         for row in rows:
             values = ", ".join(f"{name}={value}" for name, value in row.asDict().items())
-            print(f"{target.query}: {values}", file=self.console, flush=True)
+            print(f"{target.query}: {printable(values)}", file=self.console, flush=True)
 
 
 def sink_targets(
