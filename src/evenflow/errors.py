@@ -2,6 +2,8 @@
 
 import math
 
+MAX_ERROR_CHARACTERS = 500
+
 
 class InputError(ValueError):
     """The input cannot be used; the message says what was given, what was expected, what to do."""
@@ -20,6 +22,18 @@ class StorageError(OSError):
 
 class DamagedFileError(InputError, StorageError):
     """A stored file does not hold what was written to it."""
+
+
+def shorten(text: str, limit: int = MAX_ERROR_CHARACTERS) -> str:
+    """Cut the middle out of a text that is too long for a message.
+
+    >>> shorten("9" * 5000, 20)
+    '999999999...99999999'
+    """
+    if len(text) <= limit:
+        return text
+    head = (limit - 2) // 2
+    return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
 
 
 def require_non_negative(name: str, value: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, shorten
 from evenflow.model.codes import QueryKind
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.keys import QueryKeys, normalize_key
@@ -22,12 +22,14 @@ from evenflow.sql.query_plan import (
     SelectNode,
     nodes_bottom_up,
     source_streams,
+    written_characters,
 )
 from evenflow.sql.split_plan import divided_streams
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.sql.translate.translator import ParameterTypes
 from evenflow.sql.types import STRING, check_column_names, is_timestamp
 
+MAX_CHARACTERS_WRITTEN = 500_000  # of all statements that a query runs in a batch
 KeyArgument = str | tuple[str, ...] | list[str] | Mapping[str, object]
 
 
@@ -131,7 +133,7 @@ def _errors_of(name: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+        raise InputError(shorten(f"{name}: {error}")) from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply; use fewer levels") from None
 
@@ -140,6 +142,11 @@ def _build_program(
     name: str, sql: str, compiler: Compiler, root: PlanNode, key: object | None
 ) -> Program:
     catalog, reads, nodes = compiler.catalog, compiler.reads, nodes_bottom_up(root)
+    if (written := sum(map(written_characters, nodes))) > MAX_CHARACTERS_WRITTEN:
+        raise InputError(
+            f"the query becomes {written:,} characters of SQL for the engine; the limit is "
+            f"{MAX_CHARACTERS_WRITTEN:,}; split it"
+        )
     streams = source_streams(root)
     references = [r.table for n in nodes if isinstance(n, SelectNode) for r in n.references]
     keys = QueryKeys(root, catalog, reads)

@@ -240,3 +240,14 @@ def combined_feeds(plan: QueryPlan) -> tuple[CombinedFeed, ...]:
         key = plan.store_keys.get((aggregate_of[node.id], ""), ())
         found.append(CombinedFeed(node, streams[0], key))
     return tuple(found)
+
+
+def written_characters(node: PlanNode) -> int:
+    """Return the length of the SQL that a node runs in a batch; a join runs it for each input."""
+    if isinstance(node, UnionNode):
+        return 0
+    texts = [sql for _, sql in node.select]
+    if isinstance(node, AggregateNode):
+        return sum(map(len, [*texts, *(sql for _, sql in node.merges), node.having or ""]))
+    texts += [*node.where, *(r.on or "" for r in node.references)]
+    return sum(map(len, texts)) * len(node.inputs)

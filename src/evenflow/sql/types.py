@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, shorten
 
 BOOLEAN, BYTE, SHORT, INT, LONG = pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE, STRING, BINARY = pa.float32(), pa.float64(), pa.string(), pa.binary()
@@ -21,6 +21,7 @@ NULL = pa.null()
 WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 
 MAX_DECIMAL_DIGITS = 38
+MAX_NAME_CHARACTERS = 255
 _INTEGERS = (BYTE, SHORT, INT, LONG)
 _INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
 _D = exp.DType
@@ -180,7 +181,10 @@ def to_result_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def parse_type(node: exp.DataType) -> pa.DataType:
     """Read the type of a CAST."""
-    parameters = [int(p.this.this) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
+    given = [str(p.this.this) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
+    if any(not text.isdigit() or len(text) > 9 for text in given):
+        raise InputError(f"the type {shorten(node.sql('spark'), 80)} cannot be read")
+    parameters = [int(text) for text in given]
     if node.this == exp.DType.DECIMAL:
         precision, scale = (*parameters, 10, 0)[:2] if len(parameters) != 1 else (*parameters, 0)
         if not 0 < precision <= MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
@@ -229,6 +233,11 @@ def check_column_names(names: Iterable[str]) -> None:
     """Refuse names that clash with each other (ignoring case) or with internal columns."""
     seen: set[str] = set()
     for name in names:
+        if len(name) > MAX_NAME_CHARACTERS:
+            raise InputError(
+                f"the column name {shorten(name, 40)!r} has {len(name)} characters; "
+                f"the limit is {MAX_NAME_CHARACTERS}"
+            )
         if name.lower() in seen:
             raise InputError(f"two columns are named {name!r} (ignoring case); rename one")
         if any(character < " " for character in name):

@@ -37,7 +37,8 @@ REFUSED = {
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 month')": "months vary in length",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 second', '2 seconds')": "slide",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, 'soon')": "'soon' is not a span of time",
-    "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 day', '1 second')": "10,000 panes",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 day', '1 second')": "86,400 windows",
+    "SELECT count(*) AS n FROM trades GROUP BY window(ts, '90001 ms', '90000 ms')": "unit 'ms'",
     "SELECT qty, count(*) AS n FROM trades GROUP BY window(ts, '1 second')": "neither grouped nor",
     "SELECT count(*) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
     # joins

@@ -8,10 +8,12 @@ from itertools import count
 from evenflow.errors import InputError
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.query_plan import PlanNode
-from evenflow.sql.translate.translator import ParameterTypes
+from evenflow.sql.translate.translator import ParameterTypes, TextBudget
 from evenflow.sql.translate.typed_expr import Ast
 
-MAX_INPUTS = 64
+MAX_INPUTS = 64  # of a query
+MAX_JOINED_STREAMS = 16  # of one SELECT
+MAX_COPIED_NODES = 10_000  # of the syntax tree, where aliases of SELECT are replaced
 
 # The queries of WITH by lower-case name, each with the names that are known inside it.
 CteScope = Mapping[str, tuple[Ast, "CteScope"]]
@@ -30,10 +32,21 @@ class CompileContext(ABC):
     node_ids: "count[int]" = field(default_factory=count)
     input_count: int = 0
     reads: dict[str, set[str]] = field(default_factory=dict)
+    text_budget: TextBudget = field(default_factory=TextBudget)
+    copied_nodes: int = 0
 
     @abstractmethod
     def compile(self, query: Ast, ctes: CteScope, *, drop_late: bool) -> PlanNode:
         """Compile a query or a subquery; `drop_late` drops late rows of its streams."""
+
+    def count_copied_nodes(self, nodes: int) -> None:
+        """Count the nodes that replace an alias of SELECT, each time it is used."""
+        self.copied_nodes += nodes
+        if self.copied_nodes > MAX_COPIED_NODES:
+            raise InputError(
+                "aliases of SELECT stand for too much in GROUP BY and HAVING; "
+                "compute them in a subquery"
+            )
 
     def count_inputs(self, inputs: int) -> None:
         """Count inputs; a subquery that is read twice counts twice, so nesting cannot explode."""

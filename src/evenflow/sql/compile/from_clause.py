@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlglot import exp
 
 from evenflow.errors import InputError
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.compile.context import CompileContext, CteScope
+from evenflow.sql.compile.context import MAX_JOINED_STREAMS, CompileContext, CteScope
 from evenflow.sql.compile.parse import split_conjuncts
 from evenflow.sql.compile.time_bounds import TimeBounds
 from evenflow.sql.query_plan import SUBSCRIPTIONS_ALIAS, NodeInput, TableReference
 from evenflow.sql.relation import ColumnRef, EventTime, Field, Relation
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import ParameterTypes, Translator
+from evenflow.sql.translate.translator import ParameterTypes, TranslationMemo, Translator
 from evenflow.sql.translate.typed_expr import Ast
 from evenflow.sql.types import canonical_type
 
@@ -28,6 +29,7 @@ class FromClause:
     conjuncts: list[Ast] = field(default_factory=list)
     parameters: ParameterTypes | None = None
     resolved_columns: set[ColumnRef] = field(default_factory=set)
+    memo: TranslationMemo = field(default_factory=TranslationMemo)
 
     @property
     def joins_subscriptions(self) -> bool:
@@ -38,7 +40,10 @@ class FromClause:
     def translator(self) -> Translator:
         """The translator of expressions over the items of FROM."""
         return Translator(
-            self.relations, parameters=self.parameters, resolved_columns=self.resolved_columns
+            self.relations,
+            parameters=self.parameters,
+            resolved_columns=self.resolved_columns,
+            memo=self.memo,
         )
 
     @classmethod
@@ -51,9 +56,15 @@ class FromClause:
             _check_join(join)
         items = [select.args["from_"].this, *(join.this for join in joins)]
         are_streaming = [_is_streaming(context.catalog, item, ctes) for item in items]
+        if sum(are_streaming) > MAX_JOINED_STREAMS:
+            raise InputError(
+                f"one SELECT joins {sum(are_streaming)} streams, at most {MAX_JOINED_STREAMS} are "
+                "possible; publish a part of the join as a query of its own"
+            )
         is_grouped = select.args.get("group") is not None  # its windows can still take late rows
         drop_late = (drop_late and not is_grouped) or sum(are_streaming) > 1
-        clause = cls(parameters=context.parameters)
+        memo = TranslationMemo(context.text_budget)
+        clause = cls(parameters=context.parameters, memo=memo)
         for item, join, streaming in zip(items, [None, *joins], are_streaming, strict=True):
             context.count_inputs(1)
             clause._add_item(context, item, ctes, drop_late, streaming)
@@ -69,15 +80,16 @@ class FromClause:
             clause.parameters = None
         return clause
 
+    @cached_property
     def time_bounds(self) -> TimeBounds:
-        """Return the bounds between the times of a join's inputs."""
+        """The bounds between the times of a join's inputs."""
         relations = {i.alias: self.relations[i.alias] for i in self.inputs}
         return TimeBounds.from_conditions(relations, self.conjuncts, self.translator)
 
     def output_lags_us(self) -> dict[str, int]:
         """Return how far each clock of the inputs can lag behind the watermark in the output."""
         if len(self.inputs) > 1:
-            return self.time_bounds().output_lags_us()
+            return self.time_bounds.output_lags_us()
         alias = self.inputs[0].alias
         lags_us = self.relations[alias].lags_us
         return {EventTime(clock).qualified(alias).clock: lag for clock, lag in lags_us.items()}

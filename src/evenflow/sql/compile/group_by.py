@@ -13,16 +13,23 @@ from evenflow.sql import types
 from evenflow.sql.compile.blocks import build_block
 from evenflow.sql.compile.context import CompileContext
 from evenflow.sql.compile.from_clause import FromClause
+from evenflow.sql.compile.select_aliases import SelectAliases
 from evenflow.sql.query_plan import AggregateNode, PlanNode, SelectNode, UnionNode, WindowSpec
 from evenflow.sql.relation import EventTime, Field, Relation
 from evenflow.sql.translate.aggregates import read_aggregate
 from evenflow.sql.translate.literals import interval_us, parse_span_us
 from evenflow.sql.translate.refusals import quote_sql, refusal
-from evenflow.sql.translate.translator import SUBSCRIPTION_COLUMN, Translator, output_column_name
+from evenflow.sql.translate.translator import (
+    SUBSCRIPTION_COLUMN,
+    TranslationMemo,
+    Translator,
+    output_column_name,
+)
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
 WINDOW_CLOCK = "w"
 MAX_PANES = 10_000
+MAX_WINDOWS_PER_ROW = 3_600  # for example 1 hour that slides by 1 second
 
 
 class _WindowCall(NamedTuple):
@@ -52,6 +59,7 @@ class _GroupByBuilder:
     merges: list[tuple[str, str]] = field(default_factory=list)
     partial_columns: list[tuple[str, pa.DataType]] = field(default_factory=list)
     having: str | None = None
+    aggregated: dict[int, tuple[Ast, bool]] = field(default_factory=dict)  # node has an aggregate
 
     def resolve(self, node: Ast) -> TypedExpr | None:
         """Translate a group or an aggregate of SELECT or HAVING; return None for other nodes."""
@@ -60,7 +68,7 @@ class _GroupByBuilder:
         value = None
         if isinstance(node, exp.AggFunc | exp.Filter | exp.Anonymous):
             value = self._resolve_aggregate(node)
-        if value is None and not node.find(exp.AggFunc):
+        if value is None and not self._has_aggregate(node):
             value = self._resolve_group(node)
         if value is None and isinstance(node, exp.Column):
             value = self._resolve_struct_field(node)
@@ -71,6 +79,15 @@ class _GroupByBuilder:
                     "add it to GROUP BY or put it into an aggregate such as max(...)",
                 )
         return value
+
+    def _has_aggregate(self, node: Ast) -> bool:
+        known = self.aggregated.get(id(node))
+        if known is None:
+            found = isinstance(node, exp.AggFunc) or any(
+                self._has_aggregate(child) for child in node.iter_expressions()
+            )
+            known = self.aggregated[id(node)] = node, found  # holds the node: the id stays valid
+        return known[1]
 
     def _resolve_group(self, node: Ast) -> TypedExpr | None:
         if self.window_call is not None and self._is_grouped_window(node):
@@ -128,8 +145,8 @@ class _GroupByBuilder:
         if aggregate is None:
             return None
         names = []
+        known = {sql: name for name, sql in self.updates}
         for partial in aggregate.partials:
-            known = {sql: name for name, sql in self.updates}
             if partial.update not in known:
                 name = known[partial.update] = f"p{len(self.updates)}"
                 self.updates.append((name, partial.update))
@@ -174,14 +191,15 @@ def compile_group_by(
     translate, lags_us = source.translator, source.output_lags_us()
     builder = _GroupByBuilder(translate)
     group = select.args.get("group")
+    aliases = SelectAliases(context, expressions, translate)
     for node in group.expressions if group is not None else ():
-        builder.add_group(_resolve_group_item(node, expressions, translate), lags_us)
+        builder.add_group(aliases.group_item(node), lags_us)
     if builder.windows is None:
         raise InputError(
             "the aggregate has no window, so it would never be complete; "
             "add window(time, '10 seconds') to GROUP BY"
         )
-    above = Translator({}, builder.resolve)
+    above = Translator({}, builder.resolve, memo=TranslationMemo(context.text_budget))
     outputs = []
     if source.joins_subscriptions:
         outputs.append(("subscription", builder.key_column(SUBSCRIPTION_COLUMN)))
@@ -190,8 +208,7 @@ def compile_group_by(
         outputs.append((name, above(node.this if isinstance(node, exp.Alias) else node)))
     having = select.args.get("having")
     if having is not None:
-        condition = _replace_select_aliases(having.this, expressions, translate)
-        builder.having = above.boolean(condition).sql
+        builder.having = above.boolean(aliases.replace_in(having.this)).sql
     return _build_node(context, source, where, builder, builder.windows, outputs)
 
 
@@ -241,35 +258,6 @@ def _build_node(
     )
 
 
-def _resolve_group_item(node: Ast, expressions: list[Ast], translate: Translator) -> Ast:
-    """Replace GROUP BY 1 and GROUP BY alias by the expression of SELECT."""
-    if isinstance(node, exp.Literal) and not node.is_string:
-        index = int(str(node.this)) - 1
-        if not 0 <= index < len(expressions):
-            raise InputError(f"GROUP BY {node.this}: SELECT has {len(expressions)} columns")
-        node = expressions[index]
-        return node.this if isinstance(node, exp.Alias) else node
-    return _replace_select_aliases(node, expressions, translate)
-
-
-def _replace_select_aliases(node: Ast, expressions: list[Ast], translate: Translator) -> Ast:
-    """Replace aliases of SELECT that are not columns of FROM by their expressions."""
-    aliases = {
-        e.alias.lower(): e.this
-        for e in expressions
-        if isinstance(e, exp.Alias)
-        and not any(relation.find(e.alias) for relation in translate.inputs.values())
-    }
-
-    def replaced(part: Ast) -> Ast:
-        if isinstance(part, exp.Column) and not part.table and part.name.lower() in aliases:
-            return exp.Paren(this=aliases[part.name.lower()].copy())
-        return part
-
-    result = node.copy().transform(replaced)
-    return result.this if isinstance(result, exp.Paren) else result
-
-
 def _time_lag_us(node: Ast, value: TypedExpr, lags_us: Mapping[str, int]) -> int:
     """Return how far behind the watermark a time can still arrive."""
     if value.time is None or value.time.clock not in lags_us:
@@ -303,6 +291,12 @@ def _read_window_call(translate: Translator, node: Ast) -> tuple[TypedExpr, _Win
     size_us, slide_us, start_us = (*spans_us, *(spans_us[0], 0)[len(spans_us) - 1 :])
     if size_us <= 0 or slide_us <= 0 or slide_us > size_us:
         raise refusal(node, "needs a size and slide above zero, and a slide of at most the size")
+    if -(-size_us // slide_us) > MAX_WINDOWS_PER_ROW:
+        raise refusal(
+            node,
+            f"puts a row into {-(-size_us // slide_us):,} windows, at most "
+            f"{MAX_WINDOWS_PER_ROW:,} are possible; use a longer slide",
+        )
     if size_us // gcd(size_us, slide_us) > MAX_PANES:
         raise refusal(node, f"has more than {MAX_PANES:,} panes; use a longer slide")
     return value, _WindowCall(sql, size_us, slide_us, start_us % slide_us)

@@ -24,7 +24,7 @@ def add_join_buffers(
     block: SelectNode, source: FromClause, where: Sequence[TypedExpr]
 ) -> SelectNode:
     """Add to a join the buffer of each input, and the probes that start from its new rows."""
-    bounds = source.time_bounds()
+    bounds = source.time_bounds
     edges, computed = _equality_edges(source)
     aliases = [i.alias for i in block.inputs]
     rest = [w for w in where if len(w.inputs) != 1 or not w.inputs <= set(aliases)]
@@ -111,6 +111,10 @@ def _probe_order(
     start: str, aliases: Sequence[str], edges: Sequence[ColumnPair], bounds: TimeBounds
 ) -> tuple[JoinProbe, ...]:
     """Order the probes from one input to all others, those with the most equalities first."""
+    between: dict[tuple[str, str], list[ColumnPair]] = {}  # inputs -> columns that are equal
+    for a, b in edges:
+        between.setdefault((a[0], b[0]), []).append((a, b))
+        between.setdefault((b[0], a[0]), []).append((b, a))
     reached, probes = [start], []
     while len(reached) < len(aliases):
         best: tuple[str, str, list[ColumnPair]] | None = None
@@ -118,11 +122,7 @@ def _probe_order(
             if target in reached:
                 continue
             for source in reached:
-                pairs = [
-                    (a, b) if a[0] == source else (b, a)
-                    for a, b in edges
-                    if {a[0], b[0]} == {source, target}
-                ]
+                pairs = between.get((source, target), [])
                 if pairs and (best is None or len(pairs) > len(best[2])):
                     best = (source, target, pairs)
         if best is None:

@@ -1,5 +1,6 @@
 """Parse the text: one SELECT of bounded size in Spark's dialect, made of supported clauses."""
 
+import sys
 from typing import Any, ClassVar
 
 import sqlglot
@@ -13,7 +14,8 @@ from evenflow.sql.translate.translator import check_arguments, declare
 from evenflow.sql.translate.typed_expr import Ast
 
 MAX_CHARACTERS = 20_000
-MAX_DEPTH = 200
+MAX_DEPTH = 200  # of the syntax tree
+_FRAMES = 12_000  # of Python for a tree of that depth, however deep the caller is
 
 
 class StreamingSpark(Spark):
@@ -60,6 +62,8 @@ def parse_query(sql: str) -> Ast:
     ...
     evenflow.errors.InputError: expected one SELECT, got 2 statements
     """
+    # Never lowered again: another thread may be parsing. Frames of Python are on the heap.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     if len(sql) > MAX_CHARACTERS:
         raise InputError(f"the query has {len(sql)} characters; the limit is {MAX_CHARACTERS}")
     if any(character < " " and character not in "\t\r\n" for character in sql):

@@ -15,6 +15,7 @@ from evenflow.sql.relation import EventTime, Relation
 from evenflow.sql.translate.translator import Translator
 from evenflow.sql.translate.typed_expr import Ast
 
+MAX_CLOCKS = 64  # event times of all inputs of one join
 _UNBOUNDED_US, _FINITE_BELOW_US = 1 << 61, 1 << 60  # unbounded minus a bound is not finite
 
 
@@ -41,6 +42,11 @@ class TimeBounds:
             for alias, relation in inputs.items()
             for clock, lag_us in relation.lags_us.items()
         }
+        if len(lags_us) > MAX_CLOCKS:
+            raise InputError(
+                f"the inputs of a join have {len(lags_us)} event-time columns, at most "
+                f"{MAX_CLOCKS} are possible; select fewer of them in the subqueries"
+            )
         bounds = {x: {y: 0 if x == y else _UNBOUNDED_US for y in lags_us} for x in lags_us}
         for node in conditions:
             for x, y, bound_us in _read_condition(node, translate):

@@ -6,10 +6,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.sql import types
-from evenflow.sql.translate.literals import interval_us, translate_literal
+from evenflow.sql.translate.literals import MAX_SPAN_DAYS, interval_us, translate_literal
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, register, widen
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
 
 _OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
@@ -90,6 +90,8 @@ def _shift_timestamp(translate: Translator, node: Ast) -> TypedExpr:
         by_us = -by_us
     sql = f"({value.sql} + to_microseconds({by_us}))"
     time = value.time.shifted(by_us) if value.time else None
+    if time is not None and abs(time.offset_us) > MAX_SPAN_DAYS * 86_400_000_000:
+        raise refusal(node, f"moves an event time by more than {MAX_SPAN_DAYS:,} days")
     return replace(compose_expr(sql, value.type, value), time=time)
 
 
@@ -104,10 +106,10 @@ def _negate(translate: Translator, node: Ast) -> TypedExpr:
     return compose_expr(sql, value.type, value)
 
 
-def _fail_on_zero(left: TypedExpr, right: TypedExpr, sql: str) -> str:
+def _fail_on_zero(left: str, right: str, quotient: str) -> str:
     """Write the failure of dividing by zero; NULL divided by zero is NULL."""
     failure = "error('division by zero; write try_divide(a, b) to get NULL instead')"
-    return f"CASE WHEN {right.sql} = 0 AND {left.sql} IS NOT NULL THEN {failure} ELSE {sql} END"
+    return f"CASE WHEN {right} = 0 AND {left} IS NOT NULL THEN {failure} ELSE {quotient} END"
 
 
 def _division(*, safe: bool) -> Rule:
@@ -118,10 +120,13 @@ def _division(*, safe: bool) -> Rule:
             problem = "divides DECIMALs, whose last digits would differ from Spark's"
             raise refusal(node, f"{problem}; cast one side to DOUBLE")
         left, right = (operand.cast(types.DOUBLE) for operand in operands)
-        if safe:
-            sql = f"CASE WHEN {right.sql} = 0 THEN NULL ELSE {left.sql} / {right.sql} END"
-        else:
-            sql = _fail_on_zero(left, right, f"{left.sql} / {right.sql}")
+
+        def quotient(a: str, b: str) -> str:
+            if safe:
+                return f"CASE WHEN {b} = 0 THEN NULL ELSE {a} / {b} END"
+            return _fail_on_zero(a, b, f"{a} / {b}")
+
+        sql = write_once(quotient, left.sql, right.sql)
         return compose_expr(f"CAST({sql} AS DOUBLE)", types.DOUBLE, left, right)
 
     return rule
@@ -132,7 +137,7 @@ def _integer_division(translate: Translator, node: Ast) -> TypedExpr:
     if not (types.is_integer(left.type) and types.is_integer(right.type)):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
     left, right = left.cast(types.LONG), right.cast(types.LONG)
-    sql = _fail_on_zero(left, right, f"{left.sql} // {right.sql}")
+    sql = write_once(lambda a, b: _fail_on_zero(a, b, f"{a} // {b}"), left.sql, right.sql)
     return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, left, right)
 
 
@@ -140,16 +145,18 @@ def _remainder(translate: Translator, node: Ast) -> TypedExpr:
     left, right = widen(node, *_numbers(translate, node, node.left, node.right))
     if types.is_decimal(left.type):
         raise refusal(node, "takes the remainder of DECIMALs; cast both to BIGINT")
-    sql = _fail_on_zero(left, right, _remainder_sql(left, right))
+    of_integers = types.is_integer(left.type)
+
+    def remainder(a: str, b: str) -> str:
+        return _fail_on_zero(a, b, _remainder_sql(a, b) if of_integers else f"({a} % {b})")
+
+    sql = write_once(remainder, left.sql, right.sql)
     return compose_expr(f"CAST({sql} AS {types.duckdb_name(left.type)})", left.type, left, right)
 
 
-def _remainder_sql(left: TypedExpr, right: TypedExpr) -> str:
-    """Write left % right; DuckDB fails on the least integer % -1, which is 0."""
-    rest = f"({left.sql} % {right.sql})"
-    if not types.is_integer(left.type):
-        return rest
-    return f"(CASE WHEN {right.sql} = -1 THEN {left.sql} - {left.sql} ELSE {rest} END)"
+def _remainder_sql(left: str, right: str) -> str:
+    """Write left % right of integers; DuckDB fails on the least integer % -1, which is 0."""
+    return f"(CASE WHEN {right} = -1 THEN {left} - {left} ELSE ({left} % {right}) END)"
 
 
 def _pmod(translate: Translator, node: Ast) -> TypedExpr:
@@ -158,19 +165,24 @@ def _pmod(translate: Translator, node: Ast) -> TypedExpr:
     left, right = widen(node, *_numbers(translate, node, *node.expressions))
     if not types.is_integer(left.type):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
-    rest, bits = _remainder_sql(left, right), max(left.type.bit_width, 32)
-    # The sum of a negative remainder and the divisor wraps around in Spark, as an int or a long.
-    total = f"(CAST({rest} AS HUGEINT) + {right.sql})"
-    wrapped = f"CASE WHEN {total} < {-(1 << bits - 1)} THEN {1 << bits} ELSE 0 END"
-    cycle = f"CASE WHEN {rest} < 0 THEN ({total} + {wrapped}) % {right.sql} ELSE {rest} END"
-    sql = f"CAST({_fail_on_zero(left, right, cycle)} AS {types.duckdb_name(left.type)})"
+    bits = max(left.type.bit_width, 32)
+
+    def modulo(a: str, b: str) -> str:
+        rest = _remainder_sql(a, b)
+        # The sum of a negative remainder and the divisor wraps around in Spark: an int or a long.
+        total = f"(CAST({rest} AS HUGEINT) + {b})"
+        wrapped = f"CASE WHEN {total} < {-(1 << bits - 1)} THEN {1 << bits} ELSE 0 END"
+        cycle = f"CASE WHEN {rest} < 0 THEN ({total} + {wrapped}) % {b} ELSE {rest} END"
+        return _fail_on_zero(a, b, cycle)
+
+    sql = f"CAST({write_once(modulo, left.sql, right.sql)} AS {types.duckdb_name(left.type)})"
     return compose_expr(sql, left.type, left, right)
 
 
 def _of_double(template: str, result: pa.DataType = types.DOUBLE) -> Rule:
     def rule(translate: Translator, node: Ast) -> TypedExpr:
         value = _numbers(translate, node, node.this)[0].cast(types.DOUBLE)
-        return compose_expr(template.format(value.sql), result, value)
+        return compose_expr(write_once(template.format, value.sql), result, value)
 
     return rule
 
@@ -179,8 +191,11 @@ def _power(translate: Translator, node: Ast) -> TypedExpr:
     operands = _numbers(translate, node, node.left, node.right)
     left, right = (operand.cast(types.DOUBLE) for operand in operands)
     # In Java 1 to the power of NaN or infinity is NaN, elsewhere 1.
-    odd = f"abs({left.sql}) = 1 AND NOT isfinite({right.sql})"
-    sql = f"(CASE WHEN {odd} THEN CAST('NaN' AS DOUBLE) ELSE pow({left.sql}, {right.sql}) END)"
+    template = (
+        "(CASE WHEN abs({0}) = 1 AND NOT isfinite({1}) THEN CAST('NaN' AS DOUBLE) "
+        "ELSE pow({0}, {1}) END)"
+    )
+    sql = write_once(template.format, left.sql, right.sql)
     return compose_expr(sql, types.DOUBLE, left, right)
 
 
@@ -196,7 +211,8 @@ def _ceil_or_floor(name: str) -> Rule:
             raise refusal(node, "needs an integer or a DOUBLE, and no number of digits")
         if types.is_integer(value.type):
             return value.cast(types.LONG)
-        sql = f"CASE WHEN isnan({value.sql}) THEN 0 ELSE {name}({value.sql}) END"
+        template = f"CASE WHEN isnan({{0}}) THEN 0 ELSE {name}({{0}}) END"
+        sql = write_once(template.format, value.sql)
         return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, value)
 
     return rule
@@ -214,13 +230,16 @@ def _round(translate: Translator, node: Ast) -> TypedExpr:
         scale = min(digits, value.type.scale)
         kind = pa.decimal128(min(value.type.precision - value.type.scale + 1 + scale, 38), scale)
         return compose_expr(f"CAST({value.sql} AS {types.duckdb_name(kind)})", kind, value)
+
     # Through the shortest decimal text of the DOUBLE, as Spark does: 2.675 rounds to 2.68 although
     # the double is slightly below it. Beyond 1e16 a double has no such digits.
-    text = f"CAST({value.cast(types.DOUBLE).sql} AS VARCHAR)"
-    rounded = TypedExpr(f"CAST({text} AS DECIMAL(38,{digits}))", pa.decimal128(38, digits))
-    rounded_sql = rounded.cast(value.type).sql
-    sql = f"(CASE WHEN abs({value.sql}) < 1e16 THEN {rounded_sql} ELSE {value.sql} END)"
-    return compose_expr(sql, value.type, value)
+    def rounded(operand: str) -> str:
+        text = f"CAST({TypedExpr(operand, value.type).cast(types.DOUBLE).sql} AS VARCHAR)"
+        exact = TypedExpr(f"CAST({text} AS DECIMAL(38,{digits}))", pa.decimal128(38, digits))
+        short = exact.cast(value.type).sql
+        return f"(CASE WHEN abs({operand}) < 1e16 THEN {short} ELSE {operand} END)"
+
+    return compose_expr(write_once(rounded, value.sql), value.type, value)
 
 
 register(
@@ -241,7 +260,7 @@ register(
     {
         exp.Neg: _negate,
         exp.Abs: _abs,
-        exp.Sqrt: _of_double("(CASE WHEN {0} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({0}) END)"),
+        exp.Sqrt: _of_double("sqrt({0})"),
         exp.Exp: _of_double("exp({0})"),
         exp.Ln: _of_double("(CASE WHEN {0} <= 0 THEN NULL ELSE ln({0}) END)"),
         exp.IsNan: _of_double("coalesce(isnan({0}), FALSE)", types.BOOLEAN),

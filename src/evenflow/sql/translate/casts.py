@@ -7,7 +7,7 @@ from evenflow.sql import types
 from evenflow.sql.translate.literals import timestamp_sql
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, declare, register
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
 
 # Spark's own: what it trims around numbers and dates, and which texts it reads.
 _PAD = r"[\x00-\x20\x7F]*"
@@ -28,14 +28,14 @@ def _cast(translate: Translator, node: Ast) -> TypedExpr:
     if node.this.is_string and types.is_timestamp(kind):
         try:
             return TypedExpr(timestamp_sql(str(node.this.this), kind), kind)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise refusal(node, "is not a timestamp; write '2026-01-31 12:00:00'") from None
     return _cast_expr(node, translate(node.this), kind, safe=bool(node.args.get("safe")))
 
 
 def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = False) -> TypedExpr:
     """Cast as Spark does in ANSI mode; refuse casts on which the two engines differ."""
-    source, sql, word = value.type, value.sql, "TRY_CAST" if safe else "CAST"
+    source = value.type
     if source == kind:
         return value
     if types.is_timestamp(source) and types.is_timestamp(kind):
@@ -45,17 +45,37 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
         raise refusal(node, f"casts {names}, but the engines differ on it; cast before the stream")
     if source == types.STRING and kind == types.DATE:
         return compose_expr(_date_from_text(node, value, safe=safe), kind, value)
+    if types.is_decimal(source) and types.is_floating(kind):
+        return value.cast(kind)
+    sql = write_once(lambda operand: _cast_sql(operand, source, kind, safe=safe), value.sql)
+    return compose_expr(sql, kind, value)
+
+
+def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool) -> str:
+    """Write a cast; the operand can appear several times."""
+    sql, word = value, "TRY_CAST" if safe else "CAST"
+    advice = "write TRY_CAST to get NULL instead"
     if source == types.STRING and kind in _TEXT_PATTERNS:
-        sql = _read_text(value, _TEXT_PATTERNS[kind], "not a whole number: ", safe=safe)
+        sql = _read_text(
+            value,
+            _TEXT_PATTERNS[kind],
+            f"not a whole number; {advice}",
+            safe=safe,
+        )
     elif source == types.STRING and types.is_decimal(kind):
-        sql = _read_text(value, _DECIMAL_TEXT, "not a decimal number: ", safe=safe)
+        sql = _read_text(
+            value,
+            _DECIMAL_TEXT,
+            f"not a decimal number; {advice}",
+            safe=safe,
+        )
         # DuckDB checks the range of 12345, but not of 1.2345e4.
         sql = f"CAST({word}({sql} AS DECIMAL(38,{kind.scale})) AS VARCHAR)"
     elif types.is_timestamp(source) and kind == types.LONG:
         sql = _unix_sql(sql, "second")
     elif types.is_floating(source) and types.is_decimal(kind):
         # Spark rounds the shortest decimal text, and has no DECIMAL for NaN and infinity.
-        text = f"CAST({value.cast(types.DOUBLE).sql} AS VARCHAR)"
+        text = f"CAST({TypedExpr(value, source).cast(types.DOUBLE).sql} AS VARCHAR)"
         limit = f"1e{kind.precision - kind.scale}"
         sql = f"CASE WHEN abs({sql}) < {limit} THEN {text} WHEN isfinite({sql}) THEN '1e99' END"
     elif source == types.DOUBLE and kind == types.FLOAT:
@@ -64,8 +84,6 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
             f"CASE WHEN {sql} BETWEEN {limit} AND {infinity} THEN {infinity} "
             f"WHEN {sql} <= -{limit} THEN -{infinity} ELSE {sql} END"
         )
-    elif types.is_decimal(source) and types.is_floating(kind):
-        return value.cast(kind)
     elif (
         types.is_decimal(source)
         and kind == types.STRING
@@ -78,18 +96,21 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
     sql = f"{word}({sql} AS {types.duckdb_name(kind)})"
     if types.is_floating(source) and kind == types.LONG:  # 2^63 is the largest BIGINT in Spark
         largest = (1 << 63) - 1
-        sql = f"(CASE WHEN {value.sql} = {largest + 1}e0 THEN {largest} ELSE {sql} END)"
-    return compose_expr(sql, kind, value)
+        sql = f"(CASE WHEN {value} = {largest + 1}e0 THEN {largest} ELSE {sql} END)"
+    return sql
 
 
-def _read_text(value: TypedExpr, pattern: str, problem: str, *, safe: bool) -> str:
+def _read_text(value: str, pattern: str, problem: str, *, safe: bool) -> str:
     """Extract the first group of a pattern; a text without it fails, or is NULL if safe."""
     quoted = types.quote_string(f"^{pattern}$")
-    sql = f"regexp_extract({value.sql}, {quoted}, 1)"
+    sql = f"regexp_extract({value}, {quoted}, 1)"
     if safe:
         return sql
-    failure = f"error({types.quote_string(problem)} || {value.sql})"
-    return f"CASE WHEN regexp_matches({value.sql}, {quoted}) THEN {sql} ELSE {failure} END"
+    failure = f"error({types.quote_string(problem)})"
+    return (
+        f"CASE WHEN regexp_matches({value}, {quoted}) THEN {sql} "
+        f"WHEN {value} IS NOT NULL THEN {failure} END"
+    )
 
 
 def _date_from_text(node: Ast, value: TypedExpr, *, safe: bool) -> str:

@@ -1,11 +1,13 @@
 """Conditions: comparisons, AND, OR, NOT, IS, BETWEEN, IN."""
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from evenflow.sql.translate.literals import coerce_time_literal
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import Translator, refuse_struct_order, register, widen
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
 from evenflow.sql.types import BOOLEAN
 
 _COMPARISONS: dict[type, str] = {
@@ -19,15 +21,17 @@ _COMPARISONS: dict[type, str] = {
 _LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
 
 
-def _compare(translate: Translator, node: Ast) -> TypedExpr:
-    left, right = translate.translate_operands(node)
+def compare_exprs(node: Ast, operator: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
+    """Compare two values that are a part of `node`."""
     left, right = coerce_time_literal(left, right), coerce_time_literal(right, left)
     left, right = widen(node, left, right)
-    if not isinstance(node, exp.EQ | exp.NEQ):
+    if operator not in ("=", "<>"):
         refuse_struct_order(node, left)
-    return compose_expr(
-        f"({left.sql} {_COMPARISONS[type(node)]} {right.sql})", BOOLEAN, left, right
-    )
+    return compose_expr(f"({left.sql} {operator} {right.sql})", BOOLEAN, left, right)
+
+
+def _compare(translate: Translator, node: Ast) -> TypedExpr:
+    return compare_exprs(node, _COMPARISONS[type(node)], *translate.translate_operands(node))
 
 
 def _null_safe(translate: Translator, node: Ast) -> TypedExpr:
@@ -56,9 +60,20 @@ def _is(translate: Translator, node: Ast) -> TypedExpr:
 
 
 def _between(translate: Translator, node: Ast) -> TypedExpr:
-    low = exp.GTE(this=node.this, expression=node.args["low"])
-    high = exp.LTE(this=node.this, expression=node.args["high"])
-    return _logic(translate, exp.And(this=low, expression=high))
+    first = exp.GTE(this=node.this, expression=node.args["low"])
+    value, low = translate.translate_operands(first)
+    translate.infer_parameter_type(node.args["high"], value.type)
+    high = translate(node.args["high"])
+
+    def both(text: str) -> str:
+        given = replace(value, sql=text)
+        above, below = (
+            compare_exprs(node, operator, given, bound).sql
+            for operator, bound in ((">=", low), ("<=", high))
+        )
+        return f"({above} AND {below})"
+
+    return compose_expr(write_once(both, value.sql), BOOLEAN, value, low, high)
 
 
 def _in(translate: Translator, node: Ast) -> TypedExpr:

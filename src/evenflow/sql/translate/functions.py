@@ -1,10 +1,12 @@
 """Choices (CASE, if, coalesce) and functions of strings."""
 
 import re
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
+from evenflow.sql.translate.conditions import compare_exprs
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import (
     Rule,
@@ -13,26 +15,35 @@ from evenflow.sql.translate.translator import (
     register,
     widen,
 )
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
 from evenflow.sql.types import BOOLEAN, INT, NULL, STRING, duckdb_name, quote_string, spark_name
 
 _LIKE_PATTERN = re.compile(r"([^\\]|\\[%_\\])*", re.DOTALL)
 
 
 def _case(translate: Translator, node: Ast) -> TypedExpr:
-    conditions = []
-    for branch in node.args["ifs"]:
-        condition = branch.this
-        if node.this is not None:
-            condition = exp.EQ(this=node.this, expression=branch.this)
-        conditions.append(translate.boolean(condition))
+    ifs, operands = node.args["ifs"], []
+    if node.this is not None:
+        first = exp.EQ(this=node.this, expression=ifs[0].this)
+        operands = [translate.translate_operands(first)[0]]
+        for branch in ifs:
+            translate.infer_parameter_type(branch.this, operands[0].type)
+    tests = [translate(b.this) if operands else translate.boolean(b.this) for b in ifs]
     default = node.args.get("default")
     otherwise = translate(default) if default is not None else TypedExpr("NULL", NULL)
-    values = [translate(branch.args["true"]) for branch in node.args["ifs"]]
+    values = [translate(branch.args["true"]) for branch in ifs]
     *values, otherwise = widen(node, *values, otherwise)
-    arms = " ".join(f"WHEN {c.sql} THEN {v.sql}" for c, v in zip(conditions, values, strict=True))
-    sql = f"(CASE {arms} ELSE {otherwise.sql} END)"
-    return compose_expr(sql, otherwise.type, *conditions, *values, otherwise)
+
+    def choice(*texts: str) -> str:
+        conditions = tests
+        for operand, text in zip(operands, texts, strict=True):  # one, or none
+            value = replace(operand, sql=text)
+            conditions = [compare_exprs(node, "=", value, test) for test in tests]
+        arms = (f"WHEN {c.sql} THEN {v.sql}" for c, v in zip(conditions, values, strict=True))
+        return f"(CASE {' '.join(arms)} ELSE {otherwise.sql} END)"
+
+    sql = write_once(choice, *(operand.sql for operand in operands))
+    return compose_expr(sql, otherwise.type, *operands, *tests, *values, otherwise)
 
 
 def _if(translate: Translator, node: Ast) -> TypedExpr:
@@ -60,9 +71,13 @@ def _variadic(name: str) -> Rule:
 
 def _nullif(translate: Translator, node: Ast) -> TypedExpr:
     left = translate(node.this)
-    a, b = widen(node, left, translate(node.expression))
-    sql = f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {left.sql} END)"
-    return compose_expr(sql, left.type, left, b)
+    right = translate(node.expression)
+
+    def choice(text: str) -> str:
+        a, b = widen(node, replace(left, sql=text), right)
+        return f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {text} END)"
+
+    return compose_expr(write_once(choice, left.sql), left.type, left, right)
 
 
 def _strings(translate: Translator, node: Ast, *arguments: Ast) -> list[TypedExpr]:
@@ -87,8 +102,11 @@ def _letter_case(name: str) -> Rule:
 
     def rule(translate: Translator, node: Ast) -> TypedExpr:
         (value,) = _strings(translate, node, node.this)
-        sql = f"(CASE WHEN strlen({value.sql}) = length({value.sql}) THEN {name}({value.sql}) "
-        return compose_expr(f"{sql}ELSE unicode_{name}({value.sql}) END)", STRING, value)
+        template = (
+            f"(CASE WHEN strlen({{0}}) = length({{0}}) THEN {name}({{0}}) "
+            f"ELSE unicode_{name}({{0}}) END)"
+        )
+        return compose_expr(write_once(template.format, value.sql), STRING, value)
 
     return rule
 

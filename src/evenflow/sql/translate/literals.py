@@ -2,11 +2,12 @@
 
 import re
 from datetime import date, datetime, timedelta
+from math import isfinite
 
 import pyarrow as pa
 from sqlglot import exp
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, shorten
 from evenflow.sql import types
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import Translator, declare, register
@@ -25,6 +26,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT = re.compile(
     _DAY.pattern + r"([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?)?)?", re.ASCII
 )
+MAX_SPAN_DAYS = 110_000  # of an interval, a window or a watermark: all valid event times
 _AMOUNT_AND_UNIT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
@@ -34,17 +36,22 @@ def translate_literal(_: Translator, node: Ast) -> TypedExpr:
     if node.is_string:
         return TypedExpr(types.quote_string(text), types.STRING, literal=text)
     if text.lstrip("-").isdigit():
-        value = int(text)
+        value = int(text[:40])
         if abs(value) >= 1 << 63:
-            raise InputError(f"the number {text} is too large for BIGINT; cast it to DECIMAL")
+            raise InputError(
+                f"the number {shorten(text, 40)} is too large for BIGINT; cast it to DECIMAL"
+            )
         kind = types.INT if -(1 << 31) <= value < 1 << 31 else types.LONG
         return TypedExpr(f"CAST({value} AS {types.duckdb_name(kind)})", kind, literal=value)
     if "e" in text.lower():
-        return TypedExpr(f"CAST({float(text)!r} AS DOUBLE)", types.DOUBLE)
+        number = float(text)
+        if not isfinite(number):
+            raise InputError(f"the number {shorten(text, 40)} is too large for DOUBLE")
+        return TypedExpr(f"CAST({number!r} AS DOUBLE)", types.DOUBLE)
     whole, _dot, fraction = text.partition(".")
     digits = max(len(whole.lstrip("0")) + len(fraction), len(fraction), 1)
     if digits > types.MAX_DECIMAL_DIGITS or not (whole + fraction).isdigit():
-        raise InputError(f"the number {text[:50]} cannot be read; at most 38 digits")
+        raise InputError(f"the number {shorten(text, 40)} cannot be read; at most 38 digits")
     exact = pa.decimal128(digits, len(fraction))
     return TypedExpr(f"CAST({types.quote_string(text)} AS {types.duckdb_name(exact)})", exact)
 
@@ -61,8 +68,9 @@ def coerce_time_literal(value: TypedExpr, other: TypedExpr) -> TypedExpr:
             return TypedExpr(f"DATE {types.quote_string(day.isoformat())}", types.DATE)
         if types.is_timestamp(other.type):
             return TypedExpr(timestamp_sql(value.literal, other.type), other.type)
-    except ValueError:
-        raise InputError(f"{value.literal!r} is not a date; write '2026-01-31'") from None
+    except (ValueError, OverflowError):
+        given = shorten(value.literal, 40)
+        raise InputError(f"{given!r} is not a date; write '2026-01-31'") from None
     return value
 
 
@@ -87,8 +95,16 @@ def parse_span_us(text: str) -> int:
         total_us += float(part[1]) * _unit_us(part[2], text)
         at = part.end()
     if at == 0 or at < len(words):
-        raise InputError(f"{text!r} is not a span of time; write for example '10 seconds'")
-    return round(total_us)
+        given = shorten(text, 40)
+        raise InputError(f"{given!r} is not a span of time; write for example '10 seconds'")
+    return _check_span(total_us, text)
+
+
+def _check_span(span_us: float, text: str) -> int:
+    """Round a span to microseconds; refuse one that no stream can wait for."""
+    if not abs(span_us) <= MAX_SPAN_DAYS * _UNIT_US["day"]:
+        raise InputError(f"{shorten(text, 40)!r} is longer than {MAX_SPAN_DAYS:,} days")
+    return round(span_us)
 
 
 def interval_us(node: Ast) -> int:
@@ -96,9 +112,11 @@ def interval_us(node: Ast) -> int:
     if isinstance(node, exp.Paren):
         return interval_us(node.this)
     if isinstance(node, exp.Add):
-        return interval_us(node.left) + interval_us(node.right)
+        span_us = interval_us(node.left) + interval_us(node.right)
+        return _check_span(span_us, node.sql("spark"))
     if isinstance(node, exp.Sub):
-        return interval_us(node.left) - interval_us(node.right)
+        span_us = interval_us(node.left) - interval_us(node.right)
+        return _check_span(span_us, node.sql("spark"))
     amount, sign = node.this, 1
     if isinstance(amount, exp.Neg):
         amount, sign = amount.this, -1
@@ -109,14 +127,15 @@ def interval_us(node: Ast) -> int:
         return sign * parse_span_us(text)
     if not isinstance(unit, exp.Var) or not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
         raise refusal(node, "cannot be read; write for example INTERVAL 20 SECONDS")
-    return sign * round(float(text) * _unit_us(str(unit.this), node.sql("spark")))
+    amount_us = float(text) * _unit_us(str(unit.this), node.sql("spark"))
+    return sign * _check_span(amount_us, node.sql("spark"))
 
 
 def _unit_us(word: str, text: str) -> int:
     unit = _UNIT_US.get(word.lower().removesuffix("s"))
     if unit is None:
         raise InputError(
-            f"{text!r} has the unit {word.lower()!r}; "
+            f"{shorten(text, 40)!r} has the unit {shorten(word.lower(), 40)!r}; "
             "use days, hours, minutes, seconds or less (months vary in length)"
         )
     return unit

@@ -17,6 +17,8 @@ from evenflow.sql.relation import ColumnRef, Relation
 from evenflow.sql.translate.refusals import quote_sql, refusal, unsupported
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
+MAX_WRITTEN_CHARACTERS = 5_000_000  # of all partial texts of one query
+
 Override = Callable[[Ast], TypedExpr | None]
 ParameterTypes = dict[str, pa.DataType | None]  # of a template; None until it is inferred
 
@@ -32,6 +34,27 @@ def output_column_name(node: Ast) -> str:
     raise InputError(f"{quote_sql(node)} needs a name; write {node.sql('spark')[:60]} AS name")
 
 
+@dataclass
+class TextBudget:
+    """Counts the characters of all partial texts of a query: a short one must not explode."""
+
+    written: int = 0
+
+    def spend(self, characters: int) -> None:
+        """Count written text, or refuse the query."""
+        self.written += characters
+        if self.written > MAX_WRITTEN_CHARACTERS:
+            raise InputError("the query is too large once it is written out; split it")
+
+
+@dataclass
+class TranslationMemo:
+    """What was translated so far; an expression that is used twice is translated once."""
+
+    budget: TextBudget = field(default_factory=TextBudget)
+    values: dict[int, tuple[Ast, TypedExpr | InputError]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Translator:
     """Translates expressions over the given inputs; `override` is tried first for every node.
@@ -43,9 +66,26 @@ class Translator:
     override: Override | None = None
     parameters: ParameterTypes | None = None
     resolved_columns: set[ColumnRef] = field(default_factory=set)
+    memo: TranslationMemo = field(default_factory=TranslationMemo)
 
     def __call__(self, node: Ast) -> TypedExpr:
         """Translate one expression."""
+        known = self.memo.values.get(id(node))
+        if known is None:
+            value: TypedExpr | InputError
+            try:
+                value = self._translate(node)
+            except InputError as refused:
+                if self.parameters is not None:  # the type of a parameter can be inferred later
+                    raise
+                value = refused
+            known = self.memo.values[id(node)] = node, value  # holds the node: the id stays valid
+        if isinstance(known[1], InputError):
+            raise known[1]
+        self.memo.budget.spend(len(known[1].sql))
+        return known[1]
+
+    def _translate(self, node: Ast) -> TypedExpr:
         if self.override is not None and (value := self.override(node)) is not None:
             return value
         rule = None
