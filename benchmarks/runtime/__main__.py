@@ -1,6 +1,6 @@
 """The runtime against native Spark, both in one run: `python -m benchmarks.runtime [row ...]`.
 
-Rows: empty, join, aggregate, templates, buffered, and q5_1, q5_5, q5_20, q5_40: TPC-H Q5 with that
+Rows: empty, join, aggregate, hot_aggregate, templates, buffered, and q5_1, q5_5, q5_20, q5_40: TPC-H Q5 with that
 many minutes of event time per batch. Each side reads files in its own Spark session; times are
 medians of what Spark reports, without the first batches. Prints JSON; compare the ratios.
 """
@@ -101,10 +101,25 @@ def join(side: Side) -> None:
 
 def aggregate(side: Side) -> None:
     """Tumbling count and sum, 1,000,000 rows a batch, 10,000 keys."""
+    tumbling_count(side, hot_share=0.0)
+
+
+def hot_aggregate(side: Side) -> None:
+    """The same with one key that has 60 % of the rows."""
+    tumbling_count(side, hot_share=0.6)
+
+
+def tumbling_count(side: Side, hot_share: float) -> None:
     rng, rows = np.random.default_rng(1), int(1_000_000 * side.scale)
     span = 10 * SECOND
     batches = [
-        trades(rng, BEGIN + at * span, span, rng.integers(0, 10_000, rows)) for at in range(30)
+        trades(
+            rng,
+            BEGIN + at * span,
+            span,
+            np.where(rng.random(rows) < hot_share, 0, rng.integers(0, 10_000, rows)),
+        )
+        for at in range(30)
     ]
     write_batches(side.folder / "trades", batches)
 
@@ -113,8 +128,17 @@ def aggregate(side: Side) -> None:
         grouped = source.groupBy(F.window("ts", "10 seconds"), "symbol")
         return grouped.agg(F.count("*").alias("n"), F.sum("qty").alias("q"))
 
+    def check(run: Run) -> None:
+        """Compare all complete windows with Spark's batch SQL over the same rows."""
+        side.spark.read.parquet(str(side.folder / "trades")).createOrReplaceTempView("trades")
+        expected, found = side.spark.sql(COUNT), run.results("q")
+        [(last,)] = found.agg(F.max("s")).collect()
+        if expected.where(F.col("s") <= F.lit(last)).exceptAll(found).count():
+            raise RuntimeError("the results differ from Spark's batch SQL")
+        side.results["equals_batch_sql"] = found.count()
+
     side.native(sums, skip=15)
-    side.evenflow(partial(add_query, sql=COUNT, key="symbol"), TRADES, skip=15)
+    side.evenflow(partial(add_query, sql=COUNT, key="symbol"), TRADES, skip=15, check=check)
 
 
 def templates(side: Side) -> None:
@@ -222,13 +246,17 @@ def q5(side: Side, minutes: int) -> None:
 
 
 ROWS: dict[str, Callable[[Side], None]] = {
-    row.__name__: row for row in (empty, join, aggregate, templates, buffered)
+    row.__name__: row for row in (empty, join, aggregate, hot_aggregate, templates, buffered)
 }
 ROWS |= {f"q5_{minutes}": partial(q5, minutes=minutes) for minutes in Q5_BATCHES}
 
 
 SIDES = ("native", "kept", "evenflow")
-KEPT_ROWS = ("aggregate", "templates")  # also compared with native Spark that writes results
+KEPT_ROWS = (
+    "aggregate",
+    "hot_aggregate",
+    "templates",
+)  # also compared with native Spark that writes results
 
 
 def measure_side(row: str, side: str, scale: float) -> dict[str, Any]:

@@ -68,13 +68,17 @@ class Local:
             registry, plan = submission.apply(registry, plan)
         self.committer = Committer(self.store, workers, Balancer(Balancing.off()))
         assert self.committer.open(registry, plan)
+        self._combine(False)
         self.processes: list[WorkerProcess] = []
         self.forget()
 
     def combine_rows(self) -> None:
         """Let the router combine rows from the next batch on, where that pays."""
+        self._combine(True)
+
+    def _combine(self, combine: bool) -> None:
         balancer = self.committer.balancer
-        balancer.config = replace(balancer.config, combine=True)
+        balancer.config = replace(balancer.config, combine=combine)
 
     def attend(self, balancer: Balancer) -> None:
         """Let another balancer observe and decide from the next batch on."""

@@ -100,7 +100,7 @@ class Balancing:
     @classmethod
     def off(cls) -> "Balancing":
         """Return settings with all planners off: only drains, activations and manual plans move."""
-        return cls(keys=OFF, queries=OFF, operators=OFF, promote=False, combine=False)
+        return cls(keys=OFF, queries=OFF, operators=OFF, promote=False)
 
     @property
     def target_imbalance(self) -> float:
