@@ -8,7 +8,7 @@ import pyarrow as pa
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import BEGIN_US, SECOND, trades
 
-from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.spark.protocol.registry import StreamSpec
 
@@ -97,8 +97,23 @@ def any_plan(chance: random.Random, workers: int) -> Plan:
     symbols = chance.sample(SYMBOLS, chance.randrange(len(SYMBOLS)))
     hashes = hash_keys(pa.array(symbols, pa.string()))
     owners = {name: [chance.choice(active) for _ in symbols] for name in keyed}
-    tables = {name: RoutingTable.from_entries(hashes, at) for name, at in owners.items()}
+    tables = {
+        name: RoutingTable.from_entries(hashes, at).with_splits(any_splits(chance, active, name))
+        for name, at in owners.items()
+    }
     return Plan(workers, placement, tables, drained)
+
+
+def any_splits(chance: random.Random, active: list[int], query: str) -> list[KeySplit]:
+    """Some keys of a query shared by two or more workers."""
+    if len(active) < 2:
+        return []
+    shared = chance.sample(SYMBOLS, chance.randrange(3))
+    stream = "dear" if query == "dearest" else "trades"
+    return [
+        KeySplit(int(key), tuple(chance.sample(active, chance.randint(2, len(active)))), stream)
+        for key in hash_keys(pa.array(shared, pa.string()))
+    ]
 
 
 def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:

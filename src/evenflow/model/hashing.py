@@ -12,7 +12,7 @@ Decimals of more than 18 digits are hashed by their 16 bytes instead. With jump 
 Veach, 2014), adding worker n moves only keys that then belong to worker n.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,16 @@ def hash_keys(*columns: pa.Array | pa.ChunkedArray | NDArray[np.generic]) -> Has
     for array in arrays:
         hashes = _hash_column(array, hashes)
     return hashes
+
+
+def hash_contents(columns: Iterable[pa.Array | pa.ChunkedArray]) -> Hashes:
+    """Hash the contents of rows: all their scalar columns, at least one.
+
+    >>> one, two = hash_contents([pa.array(["IBM", "IBM"]), pa.array([[1], [2]]), pa.array([1, 2])])
+    >>> bool(one == two)
+    False
+    """
+    return hash_keys(*(column for column in columns if not pa.types.is_nested(column.type)))
 
 
 def jump_hash(hashes: Hashes, workers: int) -> Workers:

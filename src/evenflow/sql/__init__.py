@@ -29,8 +29,10 @@ from evenflow.sql.catalog import Catalog, Stream, read_schema
 from evenflow.sql.engine import Engine, QueryFailed
 from evenflow.sql.operator_program import OperatorProgram, compile_operator
 from evenflow.sql.program import Program, compile_query, compile_template
+from evenflow.sql.split_plan import SplitPolicy
 from evenflow.sql.tasks.operator import Operator, import_operator, operator_path
 from evenflow.sql.tasks.query_task import QueryTask
+from evenflow.sql.tasks.split_keys import TaskSplits
 from evenflow.sql.tasks.task import STATE_VERSION, SavedState, StepOutput, Task
 
 __all__ = [
@@ -43,9 +45,11 @@ __all__ = [
     "QueryFailed",
     "QueryTask",
     "SavedState",
+    "SplitPolicy",
     "StepOutput",
     "Stream",
     "Task",
+    "TaskSplits",
     "compile_operator",
     "compile_query",
     "compile_template",

@@ -42,9 +42,10 @@ KEYED = [one for one in SUBMISSIONS if one.name in {"sums", "pairs"}]
 def test_the_tally_is_that_of_a_plain_count(values: list[int], most: int) -> None:
     hashes = np.array(values, dtype=np.uint64)
     numbers = np.arange(len(hashes) if most else 0) % (most + 1)
-    found = zip(*(column.tolist() for column in count_hashes(hashes, numbers)), strict=True)
+    ends = np.array([len(hashes) // 3, len(hashes) // 3, len(hashes)])
+    found = zip(*(column.tolist() for column in count_hashes(hashes, numbers, ends)), strict=True)
     assert {key: (number, first) for key, number, first in found} == count_hashes_reference(
-        hashes, numbers
+        hashes, numbers, ends
     )
 
 
@@ -128,7 +129,8 @@ def test_keys_of_any_type_over_several_streams_have_names() -> None:
     assert told == {"x, 1": 2, "y, 2": 1, "NULL, 3": 1, "z" * 100: 1, "": 0}
     (back,) = decode_key_counts(encode_key_counts({"q": counts})).values()
     assert back.names.equals(counts.names)
-    for name in ("hashes", "rows_in", "produced", "state_bytes"):
+    assert counts.stream_rows.tolist() == [[1, 1], [1, 0], [1, 0], [0, 1], [0, 0]]
+    for name in ("hashes", "rows_in", "produced", "state_bytes", "stream_rows"):
         assert getattr(back, name).tolist() == getattr(counts, name).tolist()
 
 
@@ -174,7 +176,7 @@ def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_pat
         counts = report.key_counts[uid]
         kept, _ = local.processes[0].states[slot].tasks[uid].task.key_rows_and_bytes(counts.hashes)
         assert kept.sum() > 0
-        assert counts.produced.tolist() == (counts.rows_in * kept).tolist()
+        assert counts.produced.tolist() == (counts.rows_in * kept / 2).tolist(), "both sides"
         assert (
             report.query_stats[uid].produced
             == counts.produced.sum()
@@ -183,7 +185,7 @@ def test_a_self_join_is_priced_by_the_pairs_of_each_key_and_nothing_else(tmp_pat
 
 
 def test_results_of_a_join_of_two_streams_are_dealt_by_pairs() -> None:
-    rows_in, kept = np.array([10, 10, 0]), np.array([30, 10, 7])
+    rows_in, kept = np.array([10, 10, 0]), np.array([300.0, 100.0, 0.0])
     one, two = (
         key_counts._estimate_produced("join", streams, rows_in, kept, 80) for streams in (1, 2)
     )

@@ -63,6 +63,7 @@ def play(folder: Path, batches: list[pa.Table], workers: int, seed: int | None) 
     local.rest()
     assert local.committer.checkpoint.head().quarantined == {}
     assert local.committer.checkpoint.head().late == {}
+    assert not local.committer.commands.refused
     return local
 
 
@@ -258,7 +259,7 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
             files.append(len(kept))
             used.append(sum(path.stat().st_size for path in kept))
     assert max(files[10:]) <= 1.1 * max(files[:10])
-    assert max(used[10:]) <= 1.1 * max(used[:10])
+    assert max(used[10:]) <= 1.3 * max(used[:10])  # the history grows and is merged in blocks
     # Merging the index of results by blocks does not change it.
     assert len(local.store.list_names("results/index")) <= 200 // 64 + 200 % 64
     assert len(local.committer.checkpoint.result_parts("results", "sums@1")) == given

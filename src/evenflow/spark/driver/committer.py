@@ -87,7 +87,7 @@ class Committer:
             head, hosted, self.commands.next_registry(), names=names, last_good=last_good
         )
         if reasons:
-            ledger.write(without_queries(self.checkpoint.store, head, reasons))
+            ledger.write(without_queries(self.checkpoint.ledger, head, reasons))
 
     def has_pending_work(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
@@ -105,7 +105,7 @@ class Committer:
         reports = tuple(drop_failed_queries(collect()))
         fault_point("driver.collected")
         failed = {uid for report in reports for uid in report.failed}
-        kept_states = keep_states(self.checkpoint.store, entry, failed)
+        kept_states = keep_states(ledger, entry, failed)
         self.checkpoint.results_index.write(batch, reports)
         fault_point("driver.results")
         with self.commands.lock:

@@ -3,18 +3,20 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from evenflow.spark.protocol.ledger import Entry, KeptState
+from evenflow.spark.protocol.ledger import Entry, KeptState, Ledger
+from evenflow.spark.worker.state_share import splits_of
 from evenflow.spark.worker.worker_state import read_index
-from evenflow.storage.file_store import FileStore
 
 
-def keep_states(store: FileStore, entry: Entry, failed: Collection[str]) -> dict[str, KeptState]:
+def keep_states(ledger: Ledger, entry: Entry, failed: Collection[str]) -> dict[str, KeptState]:
     """Return the states, before the batch of `entry`, of the queries that failed in it."""
     if not failed:
         return {}
     indexes = {
-        worker: read_index(store, ref)[1] for worker, ref in sorted(entry.state_refs.items())
+        worker: read_index(ledger.store, ref)[1] for worker, ref in sorted(entry.state_refs.items())
     }
+    plan = ledger.plan(entry.plan_number)
+    queries = ledger.registry(entry.registry_version).by_uid
     kept = {}
     for uid in sorted(failed):
         found = {worker: index[uid] for worker, index in indexes.items() if uid in index}
@@ -25,6 +27,7 @@ def keep_states(store: FileStore, entry: Entry, failed: Collection[str]) -> dict
             state_refs=refs,
             files=tuple(sorted(files | {ref.file for ref in refs.values()})),
             incoming=tuple(handoff for handoff in entry.incoming if handoff.uid == uid),
+            splits=splits_of(plan, queries[uid].name),
         )
         changes = tuple(change for change in entry.subscription_changes if change.uid == uid)
         kept[uid] = replace(state, subscription_changes=changes)

@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from evenflow.spark.driver.keep_state import keep_states
-from evenflow.spark.protocol.ledger import Entry
+from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Registry
-from evenflow.storage.file_store import FileStore
 
 CANCELLED = "cancelled; it is removed at the next commit"
 NAMED = "the run was started without it; resume or cancel it"
@@ -40,12 +39,12 @@ def reasons_to_leave_out(
     return {uid: why for uid, why in sorted(reasons.items()) if uid not in head.quarantined}
 
 
-def without_queries(store: FileStore, entry: Entry, reasons: Mapping[str, str]) -> Entry:
+def without_queries(ledger: Ledger, entry: Entry, reasons: Mapping[str, str]) -> Entry:
     """Return the entry of the next batch with some more queries quarantined."""
     return replace(
         entry,
         quarantined={**entry.quarantined, **reasons},
-        kept_states={**entry.kept_states, **keep_states(store, entry, reasons)},
+        kept_states={**entry.kept_states, **keep_states(ledger, entry, reasons)},
         incoming=tuple(handoff for handoff in entry.incoming if handoff.uid not in reasons),
         subscription_changes=tuple(c for c in entry.subscription_changes if c.uid not in reasons),
         due_us={

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot, Transfer
-from evenflow.model.arrays import Bools, Floats, Hashes, Indices
+from evenflow.model.arrays import Bools, Floats, Indices
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.cost_model import CostModel
-from evenflow.spark.protocol.key_counts import KeyCounts
+from evenflow.spark.driver.price_keys import key_stats
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.protocol.report import Report
 
@@ -54,7 +52,9 @@ def observe(batch: CompletedBatch, state: ObserverState) -> tuple[Snapshot, Obse
         counts = {r.worker: r.key_counts[uid] for r in batch.reports if uid in r.key_counts}
         keys = None
         if counts:
-            keys = key_stats(counts, weights[row], state_bytes[row], known_keys.get(uid))
+            splits = batch.plan.tables[query.name].splits
+            known = known_keys.get(uid)
+            keys = key_stats(query, splits, counts, weights[row], state_bytes[row], known)
             known_keys[uid] = keys
         queries[query.name] = QueryLoad(
             streams=query.streams,
@@ -67,42 +67,10 @@ def observe(batch: CompletedBatch, state: ObserverState) -> tuple[Snapshot, Obse
             pinned=query.pinned,
             keyable=query.name in batch.next_plan.placement and query.promotable,
             publishes=query.publish,
+            split_streams=query.split_streams,
         )
     next_state = ObserverState(cost_model, dict(zip(uids, state_bytes, strict=True)), known_keys)
     return _snapshot(batch, queries), next_state
-
-
-def key_stats(
-    counts: Mapping[int, KeyCounts], weights: Floats, state: Floats, before: KeyStats | None
-) -> KeyStats:
-    """Merge the key counts of all workers and price them; fixed cost belongs to the rest."""
-    fixed, per_row_in, per_row_produced = weights.tolist()
-    hashes = np.concatenate([c.hashes for c in counts.values()])
-    owner = np.repeat(list(counts), [len(c.hashes) for c in counts.values()])
-    rows_in = np.concatenate([c.rows_in for c in counts.values()])
-    produced = np.concatenate([c.produced for c in counts.values()])
-    key_state = np.concatenate([c.state_bytes for c in counts.values()])
-    names = pa.concat_arrays([c.names for c in counts.values()])
-    rest_keys = np.zeros(len(state), dtype=np.int64)
-    rest_cost, rest_fixed = np.zeros(len(state)), np.zeros(len(state))
-    rest_state = state.copy()  # all of it on workers that had nothing to do
-    for worker, c in counts.items():
-        rest_keys[worker], rest_state[worker] = c.rest_keys, c.rest_state_bytes
-        rest_fixed[worker] = fixed
-        rest_cost[worker] = fixed + per_row_in * c.rest_rows_in + per_row_produced * c.rest_produced
-    order = np.argsort(hashes)
-    return KeyStats(
-        hashes=hashes[order],
-        owner=owner[order],
-        cost=(per_row_in * rows_in + per_row_produced * produced)[order],
-        state_bytes=key_state[order],
-        names=_key_names(hashes[order], names.take(pa.array(order)), before),
-        rest_keys=rest_keys,
-        rest_cost=rest_cost,
-        rest_state_bytes=rest_state,
-        rest_fixed_cost=rest_fixed,
-        rows=rows_in[order],
-    )
 
 
 def _cost_model_ids(hosted: list[Hosted], plan: Plan, combined: frozenset[str]) -> tuple[str, ...]:
@@ -111,18 +79,6 @@ def _cost_model_ids(hosted: list[Hosted], plan: Plan, combined: frozenset[str]) 
         q.uid + ":keyed" * (q.name in plan.tables) + ":combined" * (q.uid in combined)
         for q in hosted
     )
-
-
-def _key_names(hashes: Hashes, texts: pa.Array, before: KeyStats | None) -> tuple[str, ...]:
-    """Name keys without rows as in the previous batch, else by their hash."""
-    names = texts.to_pylist()
-    for key in np.flatnonzero(pc.equal(texts, "")).tolist():
-        names[key] = f"#{int(hashes[key]):016x}"
-        if before is not None:
-            place = int(np.searchsorted(before.hashes, hashes[key]))
-            if place < len(before.hashes) and before.hashes[place] == hashes[key]:
-                names[key] = before.names[place]
-    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ _SCHEMA = pa.schema(
         ("produced", pa.float64()),
         ("state_bytes", pa.float64()),
         ("name", pa.string()),  # for the rest, the uid of the query
+        ("stream_rows", pa.list_(pa.int64())),  # empty for the rest
     ]
 )
 
@@ -28,6 +29,7 @@ class KeyCounts:
     rows_in      rows of the key
     produced     results of these rows, or pairs examined for a match: an estimate
     state_bytes  bytes stored for the key
+    stream_rows  rows of the key (row) of each stream of the query (column)
     names        values of the key as text; empty if the batch had no row of it
     rest_*       the same for all other keys together; `rest_keys` counts those with rows
     """
@@ -36,6 +38,7 @@ class KeyCounts:
     rows_in: Indices
     produced: Floats
     state_bytes: Floats
+    stream_rows: Indices
     names: pa.Array
     rest_keys: int = 0
     rest_rows_in: int = 0
@@ -52,7 +55,8 @@ def encode_key_counts(counts: Mapping[str, KeyCounts]) -> bytes:
     """Encode the counts of a worker: one record batch per query, its last row is the rest."""
     batches = []
     for uid, keys in counts.items():
-        number = len(keys.hashes)
+        number, streams = keys.stream_rows.shape
+        ends = np.append(np.arange(number + 1) * streams, number * streams).astype(np.int32)
         is_rest = np.arange(number + 1) == number
         columns = (
             pa.array(np.append(keys.hashes, np.uint64(0)), mask=is_rest),
@@ -62,7 +66,8 @@ def encode_key_counts(counts: Mapping[str, KeyCounts]) -> bytes:
             np.append(keys.state_bytes, keys.rest_state_bytes),
             pa.concat_arrays([keys.names, pa.array([uid])]),
         )
-        arrays = [pa.array(v, f.type) for v, f in zip(columns, _SCHEMA, strict=True)]
+        arrays = [pa.array(v, f.type) for v, f in zip(columns, _SCHEMA, strict=False)]
+        arrays.append(pa.ListArray.from_arrays(ends, keys.stream_rows.ravel()))
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
     if not batches:
         return b""
@@ -82,6 +87,7 @@ def decode_key_counts(packed: bytes) -> dict[str, KeyCounts]:
             rows_in=listed["rows_in"].to_numpy(),
             produced=listed["produced"].to_numpy(),
             state_bytes=listed["state_bytes"].to_numpy(),
+            stream_rows=_stream_rows(listed["stream_rows"]),
             names=listed["name"],
             rest_keys=rest["keys"],
             rest_rows_in=rest["rows_in"],
@@ -89,3 +95,9 @@ def decode_key_counts(packed: bytes) -> dict[str, KeyCounts]:
             rest_state_bytes=rest["state_bytes"],
         )
     return counts
+
+
+def _stream_rows(lists: pa.ListArray) -> Indices:
+    """Return the lists, which have one length, as the rows of an array."""
+    flat: Indices = lists.flatten().to_numpy()
+    return flat.reshape(len(lists), len(flat) // max(1, len(lists)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.model import KeySplit, Plan
 from evenflow.model.time import NO_WATERMARK_US
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.storage.bundle import PartRef
@@ -63,12 +63,14 @@ class KeptState:
     files                 files of these indexes and segments
     incoming              hand-offs that were on their way
     subscription_changes  those of the failed batch and later ones
+    splits                its split keys in that batch, whose state is on several workers
     """
 
     state_refs: Mapping[int, PartRef]
     files: tuple[str, ...]
     incoming: tuple[HandOff, ...]
     subscription_changes: tuple[SubscriptionChange, ...] = ()
+    splits: tuple[KeySplit, ...] = ()
 
     @property
     def live_files(self) -> set[str]:

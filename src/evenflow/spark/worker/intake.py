@@ -6,11 +6,13 @@ All bytes are read here, outside the guard of any query, as a read error is not 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
-from evenflow.model.arrays import Bools, Hashes
+from evenflow.model import KeySplit
 from evenflow.spark.protocol.ledger import Entry
+from evenflow.spark.worker.state_share import KeptShare
 from evenflow.spark.worker.worker_state import SavedTask, read_index
 from evenflow.sql import Task
 from evenflow.storage.file_store import FileStore
@@ -25,19 +27,19 @@ class Intake:
 
     handoffs       state that other workers gave to this one
     subscriptions  rows, and whether the subscriptions begin (else they end)
-    kept           saved tasks with their segments, and hand-offs, of all workers, of a query that
-                   is resumed
+    kept           of a query that is resumed: each worker, and its saved task with its segments, or
+                   a hand-off that it would have accepted
+    kept_splits    the split keys of that query when its state was kept
     """
 
     handoffs: list[pa.Buffer] = field(default_factory=list)
     subscriptions: list[tuple[pa.Table, bool]] = field(default_factory=list)
-    kept: list[KeptTask | pa.Buffer] = field(default_factory=list)
+    kept: list[tuple[int, KeptTask | pa.Buffer]] = field(default_factory=list)
+    kept_splits: tuple[KeySplit, ...] = ()
 
-    def kept_share(
-        self, open_task: Callable[[], Task], select: Callable[[Hashes], Bools] | None
-    ) -> Iterator[bytes]:
-        """Yield the selected keys of the kept state (None: all of it) as hand-offs."""
-        for source in self.kept:
+    def kept_share(self, open_task: Callable[[], Task], share: KeptShare) -> Iterator[bytes]:
+        """Yield a worker's share of the kept state as hand-offs."""
+        for worker, source in self.kept:
             task = open_task()
             try:
                 if isinstance(source, tuple):
@@ -45,7 +47,12 @@ class Intake:
                     task.load(saved.manifest, segments.__getitem__)
                 else:
                     task.accept(source.to_pybytes())
-                if (blob := task.release(select)) is not None:
+                blob = (
+                    task.release_all()
+                    if share.takes_all
+                    else task.copy_state(partial(share.taken_from, worker))
+                )
+                if blob is not None:
                     yield blob
             finally:
                 task.close()
@@ -71,8 +78,9 @@ def read_intakes(
             intakes[change.uid].subscriptions.append((rows, change.subscribe))
     for uid, kept in entry.resumed.items():
         if uid in uids:
-            indexes = [read_index(store, ref)[1] for ref in kept.state_refs.values()]
-            saved = [index[uid] for index in indexes if uid in index]
-            intakes[uid].kept += [(task, task.read_segments(store)) for task in saved]
-            intakes[uid].kept += [read_bytes(store, handoff.state) for handoff in kept.incoming]
+            indexes = {w: read_index(store, ref)[1] for w, ref in kept.state_refs.items()}
+            saved = [(w, index[uid]) for w, index in indexes.items() if uid in index]
+            intakes[uid].kept += [(w, (task, task.read_segments(store))) for w, task in saved]
+            intakes[uid].kept += [(h.worker, read_bytes(store, h.state)) for h in kept.incoming]
+            intakes[uid].kept_splits = kept.splits
     return dict(intakes)

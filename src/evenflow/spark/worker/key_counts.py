@@ -47,13 +47,18 @@ def count_keys(
     else:  # the query has grouped its rows: there is less to count
         key_values = [grouped[0]]
     row_hashes = [hash_keys(*values) for values in key_values]
-    hashes, key_rows, first_row = count_hashes(
+    hashes, stream_rows, first_row = count_hashes(
         row_hashes[0] if len(row_hashes) == 1 else np.concatenate(row_hashes),
         _ONE_PER_ROW if grouped is None else grouped[1],
+        np.cumsum([len(found) for found in row_hashes]),
     )
-    stored = task.key_rows_and_bytes(hashes) if kind in _PAIRING_KINDS else None
-    stored_rows = key_rows if stored is None else stored[0]
-    produced = _estimate_produced(kind, len(columns), key_rows, stored_rows, rows_out)
+    key_rows = stream_rows[:, 0] if len(row_hashes) == 1 else stream_rows.sum(axis=1)
+    stored = task.key_state(hashes) if kind in _PAIRING_KINDS else None
+    pairs: Floats = np.zeros(0)
+    if stored is not None:
+        new_rows = dict(zip(rows, stream_rows.T, strict=True))
+        pairs = task.examined_pairs(hashes, {s: found[0] for s, found in stored.items()}, new_rows)
+    produced = _estimate_produced(kind, len(columns), key_rows, pairs, rows_out)
     is_listed, idle = heaviest_keys(key_rows, produced, MAX_LISTED_KEYS), always_listed
     if len(always_listed):
         is_listed |= np.isin(hashes, always_listed)
@@ -65,11 +70,15 @@ def count_keys(
         state_bytes = task.key_rows_and_bytes(keys)[1]
     else:
         idle_bytes = task.key_rows_and_bytes(idle)[1] if len(idle) else none
-        state_bytes = np.concatenate([stored[1][listed], idle_bytes])
+        sizes = sum((found[1][listed] for found in stored.values()), np.zeros(len(listed)))
+        state_bytes = np.concatenate([sizes, idle_bytes])
     unexplained = rows_out - float(produced.sum()) if kind != QueryKind.JOIN_AGGREGATE else 0.0
     return KeyCounts(
         hashes=keys,
         rows_in=np.concatenate([key_rows[listed], none]),
+        stream_rows=np.concatenate(
+            [stream_rows[listed], np.zeros((len(idle), stream_rows.shape[1]), dtype=np.int64)]
+        ),
         produced=np.concatenate([produced[listed], none]),
         state_bytes=state_bytes.astype(np.float64),
         names=_key_names(key_values, np.concatenate([first_row[listed], none - 1])),
@@ -81,7 +90,7 @@ def count_keys(
 
 
 def _estimate_produced(
-    kind: str, streams: int, rows_in: Indices, stored_rows: Indices, rows_out: int
+    kind: str, streams: int, rows_in: Indices, pairs: Floats, rows_out: int
 ) -> Floats:
     """Estimate the rows that each key produced; their sum is the query's number of results.
 
@@ -92,7 +101,7 @@ def _estimate_produced(
     """
     weight: Floats
     if kind in _PAIRING_KINDS:
-        weight = np.multiply(rows_in, stored_rows, dtype=np.float64)
+        weight = pairs
         if kind == QueryKind.JOIN_AGGREGATE or streams == 1:
             return weight
     else:
@@ -146,22 +155,31 @@ def _to_text(values: pa.Array) -> pa.Array:
 
 
 @kernel
-def count_hashes(hashes: Hashes, weights: Indices) -> tuple[Hashes, Indices, Indices]:
+def count_hashes(
+    hashes: Hashes, weights: Indices, ends: Indices
+) -> tuple[Hashes, Indices, Indices]:
     """Return each hash once, how often it occurs, and its first row; in order of appearance.
 
-    With `weights`, a row counts as its weight instead of as one. Memory grows with the number of
-    different hashes, not with the rows.
+    Rows up to each of `ends` are counted in a column of their own. With `weights`, a row counts as
+    its weight instead of as one. Memory grows with the number of different hashes, not with the
+    rows.
     """
     buckets = np.full(2048, -1, dtype=np.int64)
     keys = np.empty(len(buckets) // 2, dtype=np.uint64)
-    total, first = np.empty((2, len(keys)), dtype=np.int64)
-    row, count = _count_until_full(hashes, weights, 0, buckets, keys, total, first, 0)
+    total = np.empty((len(keys), len(ends)), dtype=np.int64)
+    first = np.empty(len(keys), dtype=np.int64)
+    row, count = _count_until_full(hashes, weights, ends, 0, buckets, keys, total, first, 0)
     while row < len(hashes):
         buckets = np.full(4 * len(buckets), -1, dtype=np.int64)
-        keys, total, first = _grow(keys), _grow(total), _grow(first)
+        keys, first = _grow(keys), _grow(first)
+        more = np.empty((len(keys), len(ends)), dtype=np.int64)
+        more[:count] = total
+        total = more
         for key in range(count):
             buckets[_find_bucket(buckets, keys, keys[key])] = key
-        row, count = _count_until_full(hashes, weights, row, buckets, keys, total, first, count)
+        row, count = _count_until_full(
+            hashes, weights, ends, row, buckets, keys, total, first, count
+        )
     return keys[:count], total[:count], first[:count]
 
 
@@ -169,6 +187,7 @@ def count_hashes(hashes: Hashes, weights: Indices) -> tuple[Hashes, Indices, Ind
 def _count_until_full(
     hashes: Hashes,
     weights: Indices,
+    ends: Indices,
     row: int,
     buckets: Indices,
     keys: Hashes,
@@ -180,15 +199,19 @@ def _count_until_full(
 
     A loop that also grows the arrays is four times slower.
     """
+    part = 0
     while row < len(hashes):
+        while row >= ends[part]:
+            part += 1
         at = _find_bucket(buckets, keys, hashes[row])
         if buckets[at] < 0:
             if count == len(keys):
                 return row, count
             buckets[at] = count
-            keys[count], total[count], first[count] = hashes[row], 0, row
+            keys[count], first[count] = hashes[row], row
+            total[count] = 0
             count += 1
-        total[buckets[at]] += weights[row] if len(weights) else 1
+        total[buckets[at], part] += weights[row] if len(weights) else 1
         row += 1
     return row, count
 
@@ -210,10 +233,13 @@ def _find_bucket(buckets: Indices, keys: Hashes, key: np.uint64) -> int:
     return int(at)
 
 
-def count_hashes_reference(hashes: Hashes, weights: Indices) -> dict[int, tuple[int, int]]:
+def count_hashes_reference(
+    hashes: Hashes, weights: Indices, ends: Indices
+) -> dict[int, tuple[list[int], int]]:
     """Count the same in plain Python, as the kernel's oracle: hash -> (how often, first row)."""
-    counts: dict[int, tuple[int, int]] = {}
+    counts: dict[int, tuple[list[int], int]] = {}
     for row, key in enumerate(hashes.tolist()):
-        total, first = counts.get(key, (0, row))
-        counts[key] = (total + (int(weights[row]) if len(weights) else 1), first)
+        total, _ = counts.setdefault(key, ([0] * len(ends), row))
+        part = sum(row >= end for end in ends.tolist())
+        total[part] += int(weights[row]) if len(weights) else 1
     return counts

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 from operator import index
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model.arrays import Bools, Hashes
+from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.ledger import DerivedRows, HandOff, query_watermark_us
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.protocol.report import QueryStats
@@ -16,8 +18,10 @@ from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.inbox import Inbox
 from evenflow.spark.worker.intake import Intake
 from evenflow.spark.worker.key_counts import count_keys
-from evenflow.spark.worker.router import RowSplit, row_split, split_by_key, stream_demand
-from evenflow.sql import QueryTask, Task
+from evenflow.spark.worker.router import shares_by_key, stream_demand
+from evenflow.spark.worker.row_route import row_route, subscription_route
+from evenflow.spark.worker.state_share import KeptShare, StateShare, owners_of, splits_of
+from evenflow.sql import QueryTask, Task, TaskSplits
 from evenflow.storage.bundle import PartRef, pack
 
 MIN_COMPRESSED_BYTES = 4096  # compressing smaller results takes longer than it saves
@@ -39,19 +43,14 @@ class QueryWork:
         """Accept state, then begin and end subscriptions."""
         context = self.context
         task = context.task_for_update(self.query)
-        is_whole = self.query.name in context.plan.placement
-        open_task = partial(context.open_task, self.query)
-        for blob in intake.kept_share(open_task, None if is_whole else self._owns):
+        share = KeptShare(task, self.query.name, context.worker, context.plan, intake.kept_splits)
+        for blob in intake.kept_share(partial(context.open_task, self.query), share):
             task.accept(blob)
         for handoff in intake.handoffs:
             task.accept(handoff.to_pybytes())
         for rows, subscribe in intake.subscriptions:
             self._subscribe(task, rows, subscribe=subscribe)
         context.due_us[self.query.uid] = checked_due_us(task)
-
-    def _owns(self, keys: Hashes) -> Bools:
-        owns: Bools = self.context.plan.route(self.query.name, keys) == self.context.worker
-        return owns
 
     def _subscribe(self, task: Task, rows: pa.Table, *, subscribe: bool) -> None:
         """Begin or end subscriptions; those of a keyed template are split like its rows."""
@@ -61,9 +60,9 @@ class QueryWork:
         task.unsubscribe(rows["subscription"])
         if not subscribe:
             return
-        if self.query.subscription_key is not None:
-            split = RowSplit(self.query.subscription_key, self.query.name, self.context.plan)
-            rows = rows.filter(pa.array(split.route(rows) == self.context.worker))
+        route = subscription_route(self.query, self.context.plan)
+        if route is not None:
+            rows = rows.filter(pa.array(route.needs(rows, self.context.worker)))
         task.subscribe(rows)
 
     def step(self, inbox: Inbox) -> None:
@@ -78,8 +77,10 @@ class QueryWork:
             return
         # This may compile, which is not part of the query's load.
         task = context.task_for_update(query)
+        task.splits = self._task_splits()
         began = time.thread_time()
         output = task.step(rows, watermark_us, partials)
+        self._send_outgoing(task)
         if output.rows.schema != query.schema:  # readers of the results rely on it
             raise TypeError(f"the results have the columns {output.rows.schema}")
         rows_out = output.rows.num_rows
@@ -98,11 +99,41 @@ class QueryWork:
             rows_out=rows_out,
             cpu_seconds=time.thread_time() - began,
             state_bytes=task.state_bytes,
-            late_rows={stream: count for stream, count in output.late.items() if count},
+            late_rows=self._late_rows(output.late, rows, watermark_us),
             produced=float(rows_out),
         )
         context.report.query_stats[query.uid] = stats
         self._count_keys(task, rows, stats)
+
+    def _task_splits(self) -> TaskSplits:
+        """Return the split keys that this worker owns, and those whose panes another one merges."""
+        context, name = self.context, self.query.name
+        owned = [s for s in splits_of(context.plan, name) if context.worker in s.owners]
+        # What a home adds in this batch it may also emit, so that stays until the state moves.
+        away = [s.key_hash for s in owned if s.home != context.worker]
+        homes = {key: owners_of(context.next_plan, name, key)[0] for key in away}
+        leaving = {key: home for key, home in homes.items() if home != context.worker}
+        return TaskSplits(context.worker, tuple(owned), leaving)
+
+    def _send_outgoing(self, task: Task) -> None:
+        """Send what the last step computed for the homes of split keys."""
+        leaving = task.splits.leaving
+        for target in sorted(set(leaving.values())):
+            keys = np.array([key for key, home in leaving.items() if home == target], np.uint64)
+            self._hand_off(target, task.take_outgoing(keys))
+
+    def _late_rows(
+        self, late: Mapping[str, int], rows: Mapping[str, pa.Table], watermark_us: int
+    ) -> dict[str, int]:
+        """Return the late rows of each stream; one that all owners of its key have counts once."""
+        counted = {stream: count for stream, count in late.items() if count}
+        splits = splits_of(self.context.plan, self.query.name)
+        for stream in counted if splits else ():
+            route = row_route(self.query, stream, self.context.plan)
+            times = event_times_us(rows[stream][self.context.registry.streams[stream].time])
+            behind = rows[stream].filter(pc.less(times, watermark_us))
+            counted[stream] -= int(route.is_copy(behind, self.context.worker).sum())
+        return {stream: count for stream, count in counted.items() if count > 0}
 
     def _rows_of(self, stream: str, inbox: Inbox) -> pa.Table:
         """Return the rows of a stream that this query gets on this worker."""
@@ -115,15 +146,18 @@ class QueryWork:
             return rows
         if context.stream_demand(stream).is_exact_share(context.worker):
             return rows
-        split = row_split(self.query, stream, context.plan)
-        return rows.filter(pa.array(split.route(rows) == context.worker))
+        route = row_route(self.query, stream, context.plan)
+        return rows.filter(pa.array(route.needs(rows, context.worker)))
 
     def _count_keys(self, task: Task, rows: dict[str, pa.Table], stats: QueryStats) -> None:
         context, query = self.context, self.query
         table = context.plan.tables.get(query.name)
         if table is None or query.inferred is None or not context.measure_options.per_key:
             return
-        own_keys = table.hashes[table.owners == context.worker]
+        split = [s.key_hash for s in table.splits if context.worker in s.owners]
+        own_keys = np.append(
+            table.hashes[table.owners == context.worker], np.array(split, np.uint64)
+        )
         rows_in = stats.rows_in if query.uid in context.entry.combined else None
         counts = count_keys(
             query.kind, rows, query.inferred, task, stats.rows_out, own_keys, rows_in
@@ -136,25 +170,40 @@ class QueryWork:
         context, query = self.context, self.query
         demand = stream_demand(context.registry, context.next_plan, context.entry, query.name)
         parts = [(worker, part) for worker in sorted(demand.full_stream_workers)]
-        for worker, share in split_by_key(rows.combine_chunks(), demand):
+        for worker, share in shares_by_key(rows.combine_chunks(), demand):
             parts.append((worker, context.exchange_bundle.add(pack(share))))
         context.report.published += [DerivedRows(query.uid, *placed) for placed in parts]
 
-    def release(self, target: int) -> None:
-        """Hand over the state that the next plan moves to another worker."""
+    def release(self, targets: list[int]) -> None:
+        """Hand over the state that the next plan moves to other workers."""
         context, query = self.context, self.query
         if query.uid not in context.state.tasks:
             return
-        if query.name in context.next_plan.placement:
-            blob = context.state.tasks[query.uid].task.release_all()
+        task = context.task_for_update(query)
+        stays = query.name in context.next_plan.tables
+        share = StateShare(task, query.name, context.worker, context.plan, context.next_plan)
+        if share.changes:
+            for target in targets:
+                self._hand_off(target, task.copy_state(partial(share.sent_to, target)))
+            if stays:
+                task.keep_state(share.kept)
+        elif stays:
+            for target in targets:
+                self._hand_off(target, task.release(partial(self._moves_to, target)))
+        else:
+            self._hand_off(targets[0], task.release_all())
+        if not stays:
             context.state.drop_task(query.uid)
             context.changed_uids.discard(query.uid)
-        else:
-            task = context.task_for_update(query)
-            blob = task.release(lambda keys: context.next_plan.route(query.name, keys) == target)
+
+    def _moves_to(self, target: int, keys: Hashes) -> Bools:
+        moves: Bools = self.context.next_plan.route(self.query.name, keys) == target
+        return moves
+
+    def _hand_off(self, target: int, blob: bytes | None) -> None:
         if blob is not None:
-            state = context.exchange_bundle.add(blob)
-            context.report.handoffs.append(HandOff(query.uid, target, state))
+            state = self.context.exchange_bundle.add(blob)
+            self.context.report.handoffs.append(HandOff(self.query.uid, target, state))
 
     def save(self) -> None:
         """Save the state, as part of the query's load, and note when it is due next.

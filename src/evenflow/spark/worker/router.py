@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model import Plan, hash_keys
-from evenflow.model.arrays import Workers
+from evenflow.model import Plan
+from evenflow.model.arrays import Bools
 from evenflow.model.codes import EnvelopeKind
 from evenflow.model.time import (
     MAX_EVENT_TIME_US,
@@ -32,7 +32,7 @@ from evenflow.spark.protocol.envelope import (
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.worker.combiner import Combiner, combined_queries
-from evenflow.spark.worker.row_shares import shares_by_worker
+from evenflow.spark.worker.row_route import RowRoute, row_route
 from evenflow.storage.bundle import PartRef, checksum, pack
 from evenflow.storage.file_store import FileStore
 
@@ -41,68 +41,46 @@ _MIN_FILE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class RowSplit:
-    """Rows split over the workers by key columns, as a plan routes the keys of a query."""
-
-    columns: tuple[str, ...]
-    query: str
-    plan: Plan
-
-    def route(self, rows: pa.Table) -> Workers:
-        """Return the worker of each row."""
-        return self.plan.route(self.query, hash_keys(*(rows[column] for column in self.columns)))
-
-
-@dataclass(frozen=True, slots=True)
 class StreamDemand:
-    """Who needs a stream: workers that need every row, and splits for the keyed queries."""
+    """Who needs a stream: workers that need every row, and routes for the keyed queries."""
 
     full_stream_workers: frozenset[int]
-    row_splits: tuple[RowSplit, ...]
+    row_routes: tuple[RowRoute, ...]
 
     def is_exact_share(self, worker: int) -> bool:
-        """Return whether a worker gets only the rows of the one split."""
-        return worker not in self.full_stream_workers and len(self.row_splits) == 1
-
-
-def row_split(query: Hosted, stream: str, plan: Plan) -> RowSplit:
-    """Return how a keyed query's rows of a stream are split."""
-    if query.inferred is None:
-        raise ValueError(f"query {query.name!r} does not have a key to split its rows by")
-    return RowSplit(query.inferred[stream], query.name, plan)
+        """Return whether a worker gets only the rows of the one route."""
+        return worker not in self.full_stream_workers and len(self.row_routes) == 1
 
 
 def stream_demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> StreamDemand:
     """Return who needs a stream in a batch."""
     full_stream_workers: set[int] = set()
-    splits: dict[tuple[object, ...], RowSplit] = {}
+    routes: dict[tuple[object, ...], RowRoute] = {}
     for query in registry.readers(stream):
         if query.uid in entry.quarantined or query.uid in entry.combined:
             continue
         if query.name in plan.placement:
             full_stream_workers.add(plan.placement[query.name])
         else:
-            split = row_split(query, stream, plan)
-            table = plan.tables[query.name]
-            splits[split.columns, table.hashes.tobytes(), table.owners.tobytes()] = split
-    return StreamDemand(frozenset(full_stream_workers), tuple(splits.values()))
+            route = row_route(query, stream, plan)
+            routes[route.identity] = route
+    return StreamDemand(frozenset(full_stream_workers), tuple(routes.values()))
 
 
-def split_by_key(rows: pa.Table, demand: StreamDemand) -> Iterator[tuple[int, pa.Table]]:
+def shares_by_key(rows: pa.Table, demand: StreamDemand) -> Iterator[tuple[int, pa.Table]]:
     """Yield the rows of each worker that needs some of them; full-stream workers get none here."""
-    if not demand.row_splits:
-        return
-    workers = demand.row_splits[0].plan.workers
-    routes = [split.route(rows) for split in demand.row_splits]
+    routes, full = demand.row_routes, demand.full_stream_workers
     if len(routes) == 1:
-        for worker, share in shares_by_worker(rows, routes[0], workers):
-            if worker not in demand.full_stream_workers:
-                yield worker, share
+        yield from (share for share in routes[0].shares(rows) if share[0] not in full)
         return
-    for worker in range(workers):
-        needed = np.logical_or.reduce([route == worker for route in routes])
-        if worker not in demand.full_stream_workers and needed.any():
-            yield worker, rows.filter(pa.array(needed))
+    needed: dict[int, Bools] = {}
+    for route in routes:
+        at, workers = route.targets(rows)
+        for worker in np.flatnonzero(np.bincount(workers)).tolist():
+            mask = needed.setdefault(worker, np.zeros(len(rows), dtype=np.bool_))
+            mask[workers == worker if at is None else at[workers == worker]] = True
+    for worker in sorted(needed.keys() - full):
+        yield worker, rows.filter(pa.array(needed[worker]))
 
 
 def separate_poison(rows: pa.Table, time: str) -> tuple[pa.Table, pa.Table]:
@@ -152,7 +130,7 @@ def route_source(
     full_stream_workers = sorted(demand.full_stream_workers)
     spec, columns = registry.streams[stream], registry.needed_columns(stream)
     for chunk in _gather_chunks(batches):
-        if not (full_stream_workers or demand.row_splits or combined):
+        if not (full_stream_workers or demand.row_routes or combined):
             continue
         valid, poison = separate_poison(chunk, spec.time)
         if poison.num_rows:
@@ -162,7 +140,7 @@ def route_source(
         valid = select_needed(valid, spec.schema, columns)
         if full_stream_workers and valid.num_rows:
             yield _broadcast(ledger.store, full_stream_workers, stream, pack(valid), batch)
-        for worker, share in split_by_key(valid, demand):
+        for worker, share in shares_by_key(valid, demand):
             yield _envelope([worker], EnvelopeKind.ROWS, stream, pack(share))
         if combined and valid.num_rows:
             yield _clock_envelope(stream, valid[spec.time])
@@ -183,7 +161,7 @@ def _query_shares(
     if query.name in plan.placement:
         yield plan.placement[query.name], rows
     else:
-        yield from shares_by_worker(rows, row_split(query, stream, plan).route(rows), plan.workers)
+        yield from row_route(query, stream, plan).shares(rows)
 
 
 def _clock_envelope(stream: str, times: pa.ChunkedArray) -> pa.RecordBatch:

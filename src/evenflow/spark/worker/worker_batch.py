@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow.compute as pc
 
-from evenflow.model import Move, moves_from_worker
+from evenflow.model import moves_from_worker
 from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import DerivedRows, query_watermark_us
@@ -58,9 +58,9 @@ class WorkerBatch:
             if uid in intakes:
                 self.guard.run(uid, partial(work.take_in, intakes[uid]))
             self.guard.run(uid, partial(work.step, inbox))
-        for move in moves:
-            work = QueryWork(context, context.registry.queries[move.query])
-            self.guard.run(work.query.uid, partial(work.release, move.after))
+        for name, targets in moves.items():
+            work = QueryWork(context, context.registry.queries[name])
+            self.guard.run(work.query.uid, partial(work.release, targets))
         for uid in sorted(context.changed_uids):
             self.guard.run(uid, QueryWork(context, context.registry.by_uid[uid]).save)
         self._write()
@@ -75,12 +75,15 @@ class WorkerBatch:
             for uid, due_us in self.entry.due_us.get(self.worker, {}).items()
         )
 
-    def _outgoing_moves(self) -> list[Move]:
+    def _outgoing_moves(self) -> dict[str, list[int]]:
+        """Return the queries with state to release, and the workers that may get it."""
         plan, next_plan = self.context.plan, self.context.next_plan
-        if next_plan is plan:
-            return []
-        moves = moves_from_worker(plan, next_plan, self.worker)
-        return [move for move in moves if move.query in self.context.registry.queries]
+        moves: dict[str, list[int]] = {}
+        if next_plan is not plan:
+            for move in moves_from_worker(plan, next_plan, self.worker):
+                if move.query in self.context.registry.queries:
+                    moves.setdefault(move.query, []).append(move.after)
+        return moves
 
     # Begin and end
 

@@ -5,17 +5,20 @@ new) of the inputs after i, and only buffered rows of the inputs before i. In ev
 one input is the first that is new, so each is computed once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from evenflow.model import hash_keys
+from evenflow.model import KeySplit, hash_keys
 from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import ROW_ALIAS, JoinBuffer, JoinProbe, NodeInput, SelectNode
 from evenflow.sql.tasks.hash_index import HashIndex
 from evenflow.sql.tasks.segments import SegmentStore, SortedRun, row_times_us
+from evenflow.sql.tasks.split_keys import rows_of_owner
 from evenflow.sql.types import quote_identifier, select_list_sql
+
+Roles = Mapping[str, Sequence[KeySplit]]
 
 
 class JoinSide:
@@ -74,24 +77,35 @@ class JoinState:
         sql = f"SELECT {select_list_sql(side.buffer.select)} FROM {source}{where}"  # noqa: S608
         side.new_run = side.store.append(self.engine.run_prepared(sql, rows))
 
-    def delta_terms(self) -> list[dict[str, pa.Table]]:
-        """Return, for each input with new rows, the rows of every input that can match them."""
+    def delta_terms(self, roles: Roles, worker: int) -> list[dict[str, pa.Table]]:
+        """Return, for each input with new rows, the rows of every input that can match them.
+
+        `roles` are the inputs that count only rows of this worker, with the split keys they do so
+        for.
+        """
         order = [item.alias for item in self.node.inputs]
         terms = []
         for index, alias in enumerate(order):
             new_run = self.sides[alias].new_run
             if new_run is None:
                 continue
-            rows = {alias: new_run.rows}
-            for probe in self.node.probes[index]:
+            rows = {alias: self._own_rows(alias, new_run.rows, roles, worker)}
+            for probe in self.node.probes[index] if len(rows[alias]) else ():
                 with_new = order.index(probe.target) > index
                 matches = self._matches(probe, rows[probe.source], with_new)
-                if matches is None:
+                matches = matches and self._own_rows(probe.target, matches, roles, worker)
+                if not matches:
                     break
                 rows[probe.target] = matches
-            else:
+            if len(rows) == len(order):
                 terms.append({alias: rows[alias] for alias in order})
         return terms
+
+    def _own_rows(self, alias: str, rows: pa.Table, roles: Roles, worker: int) -> pa.Table:
+        if alias not in roles:
+            return rows
+        key = self.sides[alias].store.key_columns or ()
+        return rows_of_owner(rows, key, roles[alias], worker)
 
     def _matches(self, probe: JoinProbe, rows: pa.Table, with_new: bool) -> pa.Table | None:
         side = self.sides[probe.target]

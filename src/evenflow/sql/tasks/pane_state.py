@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model.arrays import Indices
+from evenflow.model.arrays import Hashes, Indices
 from evenflow.model.time import NO_WATERMARK_US
 from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import AggregateNode, WindowSpec
@@ -19,11 +19,18 @@ class PaneState:
         self.node = node
         self.engine = engine
         self.store = SegmentStore(key, self._merge_partials)
+        self.outgoing = SegmentStore(key)  # partial rows of this step for the homes of split keys
         self.emitted_until_us = NO_WATERMARK_US
         self._empty = physical_schema(node.relation.schema).empty_table()
 
-    def add_partials(self, partial: pa.Table, clock_us: int, *, may_be_late: bool) -> int:
-        """Add partial rows; return how many rows came too late for every window."""
+    def add_partials(
+        self, partial: pa.Table, clock_us: int, *, may_be_late: bool, leaving: Hashes
+    ) -> int:
+        """Add partial rows; return how many rows came too late for every window.
+
+        Those of `leaving` keys are merged by another worker. None of them belongs to a window that
+        the clock has passed, so they arrive there in time.
+        """
         late, size_us = 0, self.node.windows.size_us
         if may_be_late and len(partial):
             panes = partial.column("_t").to_numpy()
@@ -31,6 +38,10 @@ class PaneState:
             if is_late.any():
                 late = int(pc.sum(partial.column("_n").filter(pa.array(is_late))).as_py())
                 partial = partial.filter(pa.array(~is_late))
+        if len(leaving) and len(partial):
+            leaves = np.isin(self.store.key_hashes(partial), leaving)
+            self.outgoing.append(partial.filter(pa.array(leaves)))
+            partial = partial.filter(pa.array(~leaves))
         self.store.append(partial)
         return late
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model.arrays import Indices
+from evenflow.model.arrays import Floats, Hashes, Indices
 from evenflow.model.time import NO_WATERMARK_US, event_times_us, valid_time_mask
 from evenflow.sql import types
 from evenflow.sql.engine import ROWS_TABLE, Engine
@@ -21,9 +21,11 @@ from evenflow.sql.query_plan import (
     nodes_bottom_up,
     source_stream,
 )
+from evenflow.sql.split_plan import SplitPolicy
 from evenflow.sql.tasks.join_state import JoinState
 from evenflow.sql.tasks.pane_state import PaneState
 from evenflow.sql.tasks.segments import SegmentStore
+from evenflow.sql.tasks.split_rules import SplitRules
 from evenflow.sql.tasks.subscriptions import SubscriptionTable
 from evenflow.sql.tasks.task import (
     NO_PARTIALS,
@@ -58,6 +60,7 @@ class QueryTask(Task):
         self.last_grouped_rows: tuple[AggregateNode, pa.Table] | None = None
         self._combined_feeds = combined_feeds(plan)
         self._partial_row_count = 0
+        self.split_rules = SplitRules(plan.root, self.join_states)
         self.subscriptions: SubscriptionTable | None = None
         if plan.parameters is not None:
             key = keys.get(SUBSCRIPTIONS_STORE)
@@ -130,6 +133,14 @@ class QueryTask(Task):
             return None
         return [partial.column(name).combine_chunks() for name in key], counts
 
+    def examined_pairs(
+        self, keys: Hashes, stored_rows: Mapping[str, Indices], new_rows: Mapping[str, Indices]
+    ) -> Floats:
+        """Count the pairs of new and stored rows of two inputs, for each join."""
+        if not self.join_states:
+            return super().examined_pairs(keys, stored_rows, new_rows)
+        return self.split_rules.examined_pairs(keys, stored_rows, new_rows, self.splits)
+
     def engine_tables(self) -> Mapping[str, str]:
         """Return the names in the engine of reference tables and subscriptions."""
         if self.subscriptions is None:
@@ -150,6 +161,14 @@ class QueryTask(Task):
         if self.subscriptions is not None:
             stores["subscriptions"] = self.subscriptions.store
         return stores
+
+    def outgoing(self) -> Mapping[str, SegmentStore]:
+        """Return the partial rows of the last step that the homes of split keys merge."""
+        return {f"panes:{i}": panes.outgoing for i, panes in self.pane_states.items()}
+
+    def split_policy(self, label: str, stream: str) -> SplitPolicy:
+        """Return where a store has the rows of a key that is split by a stream."""
+        return self.split_rules.policy(label, stream)
 
     def emitted_until_us(self) -> Mapping[str, int]:
         """Return the event time up to which the windows of each aggregate have been emitted."""
@@ -219,16 +238,21 @@ class NodeEvaluator:
     def _evaluate_aggregate(self, node: AggregateNode) -> pa.Table:
         panes = self.task.pane_states[node.id]
         clock_us = self.watermark_us - node.windows.lag_us
+        leaving = self.task.splits.leaving_hashes
         streams = [source_stream(feed) for feed in node.feeds]
         # Rows of nodes below can belong to a window that the watermark completes, so they are added
         # before it is emitted. Rows directly from a stream cannot: those that do are late.
         for feed, stream in zip(node.feeds, streams, strict=True):
             if stream is None:
-                panes.add_partials(self.evaluate(feed), clock_us, may_be_late=False)
+                panes.add_partials(
+                    self.evaluate(feed), clock_us, may_be_late=False, leaving=leaving
+                )
         results = panes.emit_due_windows(clock_us)
         for feed, stream in zip(node.feeds, streams, strict=True):
             if stream is not None:
-                late = panes.add_partials(self.evaluate(feed), clock_us, may_be_late=True)
+                late = panes.add_partials(
+                    self.evaluate(feed), clock_us, may_be_late=True, leaving=leaving
+                )
                 if late:
                     self.late[stream] = max(self.late.get(stream, 0), late)
         panes.store.compact()
@@ -258,7 +282,9 @@ class NodeEvaluator:
             join.add_rows(item.alias, self._input_rows(item.feed, item.drops_late_rows))
         parts: list[str] = []
         tables: dict[str, pa.Table] = {}
-        for i, term in enumerate(join.delta_terms()):
+        splits = self.task.splits
+        roles = self.task.split_rules.roles(node, splits)
+        for i, term in enumerate(join.delta_terms(roles, splits.worker)):
             names = {alias: f"_{i}_{n}" for n, alias in enumerate(term)}
             tables |= {names[alias]: rows for alias, rows in term.items()}
             sql = _select_sql(node, names, self._tables, self.task.row_filters(node))

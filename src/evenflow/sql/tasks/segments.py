@@ -105,7 +105,7 @@ class SegmentStore:
 
     def keys(self) -> Hashes:
         """Return the hashes of the keys of all rows."""
-        hashes = [self._key_hashes(run.live_rows) for run in self.runs]
+        hashes = [self.key_hashes(run.live_rows) for run in self.runs]
         return np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes]))
 
     def append(self, rows: pa.Table, emitted_until_us: int = NO_WATERMARK_US) -> SortedRun | None:
@@ -161,7 +161,7 @@ class SegmentStore:
             return removed
         removed, remaining = [], []
         for run in self.runs:
-            hashes = self._key_hashes(run.live_rows)
+            hashes = self.key_hashes(run.live_rows)
             selected = select(hashes)
             rest = _split_run(run, selected, removed)
             if rest is not run and rest is not None and run.is_saved and len(rest) * 2 > len(run):
@@ -172,6 +172,19 @@ class SegmentStore:
         self.runs = [run for run in remaining if run is not None]
         return removed
 
+    def keep_rows(self, select: HashSelector) -> None:
+        """Keep only the rows whose key's hash is selected."""
+        self.release(lambda keys: ~select(keys))
+
+    def copy_rows(self, select: HashSelector) -> list[pa.Table]:
+        """Return the rows whose key's hash is selected; they stay."""
+        copies = []
+        for run in self.runs:
+            selected = select(self.key_hashes(run.live_rows))
+            if selected.any():
+                copies.append(run.live_rows.filter(pa.array(selected)))
+        return copies
+
     def remove_rows(self, select: Callable[[pa.Table], Bools]) -> list[pa.Table]:
         """Remove and return the selected rows."""
         removed: list[pa.Table] = []
@@ -179,7 +192,8 @@ class SegmentStore:
         self.runs = [run for run in remaining if run is not None]
         return removed
 
-    def _key_hashes(self, rows: pa.Table) -> Hashes:
+    def key_hashes(self, rows: pa.Table) -> Hashes:
+        """Hash the keys of rows."""
         if not self.key_columns:
             raise ValueError("the query has no key; move its state with release_all")
         return hash_keys(*(rows.column(name) for name in self.key_columns))
@@ -226,7 +240,7 @@ class SegmentStore:
         rows = read(name).combine_chunks()
         removed = {part: read(part).column("hash").to_numpy() for part in removals}
         if removed:
-            is_removed = np.isin(self._key_hashes(rows), np.concatenate(list(removed.values())))
+            is_removed = np.isin(self.key_hashes(rows), np.concatenate(list(removed.values())))
             rows = rows.filter(pa.array(~is_removed))
         return SortedRun(rows, row_times_us(rows), name=name, is_saved=True, removed_keys=removed)
 

@@ -2,22 +2,26 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.model.arrays import Hashes, Indices
+from evenflow.model.arrays import Bools, Floats, Hashes, Indices
 from evenflow.model.time import NO_WATERMARK_US
+from evenflow.sql.split_plan import SplitPolicy
 from evenflow.sql.tasks.hash_index import HashIndex
 from evenflow.sql.tasks.segments import HashSelector, SegmentStore
+from evenflow.sql.tasks.split_keys import NO_SPLITS, TaskSplits
 from evenflow.storage.bundle import pack, unpack
 
 STATE_VERSION = 2
 PartialRows = Mapping[int, pa.Table]  # id of an aggregate's feed -> its partial rows
 NO_PARTIALS: PartialRows = {}
+StoreSelector = Callable[[str, Hashes], Bools]  # of a store, by its label, and the keys of its rows
 _TRANSFER_SCHEMA = pa.schema(
     [("store", pa.string()), ("emitted_until_us", pa.int64()), ("rows", pa.large_binary())]
 )
@@ -44,10 +48,12 @@ class Task(ABC):
     """One query's state on one worker, used by one thread of the worker process.
 
     It lives until its query ends or its state moves, or until a step fails: then it must be
-    dropped. Batches come in order.
+    dropped. Batches come in order. `splits` are the keys that it shares with other workers in the
+    next step.
     """
 
     watermark_us: int = NO_WATERMARK_US
+    splits: TaskSplits = NO_SPLITS
 
     @abstractmethod
     def step(
@@ -67,6 +73,14 @@ class Task(ABC):
     @abstractmethod
     def stores(self) -> Mapping[str, SegmentStore]:
         """Return the stores of the state by their labels in a manifest."""
+
+    def outgoing(self) -> Mapping[str, SegmentStore]:
+        """Return rows of the last step that belong to the stores of other workers, by label."""
+        return {}
+
+    def split_policy(self, label: str, stream: str) -> SplitPolicy:
+        """Return where a store has the rows of a key that is split by a stream."""
+        raise ValueError(f"the keys of this query cannot be split, got {stream!r} for {label!r}")
 
     def emitted_until_us(self) -> Mapping[str, int]:
         """Return the event time up to which the windows of each store have been emitted."""
@@ -92,18 +106,37 @@ class Task(ABC):
         return keys, self.key_rows_and_bytes(keys)[1]
 
     def key_rows_and_bytes(self, keys: Hashes) -> tuple[Indices, Indices]:
-        """Return how many rows each of the keys has, and about how many bytes.
+        """Return how many rows each of the keys has, and about how many bytes."""
+        found = self.key_state(keys).values()
+        none = np.zeros(len(keys), dtype=np.int64)
+        return sum((rows for rows, _ in found), none), sum((size for _, size in found), none)
+
+    def key_state(self, keys: Hashes) -> dict[str, tuple[Indices, Indices]]:
+        """Return the rows of each of the keys, and about how many bytes they have, by store.
 
         The cost grows with the keys, not with the state: each run is indexed once, as for joins.
         """
-        rows, sizes = np.zeros((2, len(keys)), dtype=np.int64)
-        for store in self.stores().values():
+        state = {}
+        for label, store in self.stores().items():
+            rows, sizes = np.zeros((2, len(keys)), dtype=np.int64)
             index = HashIndex(store.key_columns or ())
             for run in store.runs:
                 run_rows = index.run_index(run).count(keys, run.first_live)
                 rows += run_rows
                 sizes += run_rows * run.live_rows.nbytes // len(run)
-        return rows, sizes
+            state[label] = rows, sizes
+        return state
+
+    def examined_pairs(
+        self, keys: Hashes, stored_rows: Mapping[str, Indices], new_rows: Mapping[str, Indices]
+    ) -> Floats:
+        """Estimate how many pairs of rows each of the keys had examined in the last step.
+
+        `stored_rows` are the rows of each key by store, `new_rows` those of the step by stream.
+        """
+        none = np.zeros(len(keys), dtype=np.int64)
+        rows, stored = sum(new_rows.values(), none), sum(stored_rows.values(), none)
+        return np.multiply(rows, stored, dtype=np.float64)
 
     def grouped_row_counts(self, rows: int) -> tuple[list[pa.Array], Indices] | None:
         """Return the key of each group of the last step's rows, as columns, and its row count.
@@ -146,6 +179,29 @@ class Task(ABC):
 
     def release(self, select: HashSelector | None) -> bytes | None:
         """Remove the state of the selected keys, and return it for another task to accept."""
+        released = ((label, store.release(select)) for label, store in self.stores().items())
+        return self._pack_transfer(released)
+
+    def copy_state(self, select: StoreSelector) -> bytes | None:
+        """Return the selected rows of all stores for another task to accept, and keep them."""
+        return self._pack_transfer(
+            (label, store.copy_rows(partial(select, label)))
+            for label, store in self.stores().items()
+        )
+
+    def keep_state(self, select: StoreSelector) -> None:
+        """Keep only the selected rows of all stores."""
+        for label, store in self.stores().items():
+            store.keep_rows(partial(select, label))
+
+    def take_outgoing(self, keys: Hashes) -> bytes | None:
+        """Remove and return rows of some keys that belong to the stores of another worker."""
+        return self._pack_transfer(
+            (label, store.release(lambda found: np.isin(found, keys)))
+            for label, store in self.outgoing().items()
+        )
+
+    def _pack_transfer(self, released: Iterable[tuple[str, list[pa.Table]]]) -> bytes | None:
         emitted = self.emitted_until_us()
         entries = [
             {
@@ -153,8 +209,8 @@ class Task(ABC):
                 "emitted_until_us": emitted.get(label, NO_WATERMARK_US),
                 "rows": pack(rows).to_pybytes(),
             }
-            for label, store in self.stores().items()
-            for rows in store.release(select)
+            for label, tables in released
+            for rows in tables
         ]
         if not entries:
             return None
