@@ -13,6 +13,10 @@ class SetupError(RuntimeError):
     """Something the program needs is missing or fails: Java, a Spark master, a port, a disk."""
 
 
+class SourceError(RuntimeError):
+    """A file of a source cannot be read, or does not have the declared columns."""
+
+
 class StorageError(OSError):
     """A stored file cannot be read or written: never a query's fault; the message names the file.
 

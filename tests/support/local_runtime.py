@@ -59,7 +59,9 @@ class Local:
         workers: int = 3,
         tables: Mapping[str, TableSpec] | None = None,
         chance: random.Random | None = None,
+        max_ahead_us: int | None = None,
     ) -> None:
+        self.clock_us, self.max_ahead_us = 1_700_000_000_000_000, max_ahead_us
         self.store = FileStore(str(folder))
         self.workers = workers
         self.chance = chance
@@ -103,7 +105,8 @@ class Local:
         """Run a batch over new rows of the sources."""
         number = self.committer.checkpoint.head().batch
         # Spark notes where a batch ends before it runs it.
-        self.store.write(f"spark/offsets/{number}", [])
+        clock = f'v1\n{{"batchTimestampMs":{self.clock_us // 1000}}}'.encode()
+        self.store.write(f"spark/offsets/{number}", [clock])
         reports: list[Report] = []
 
         def collect() -> list[Report]:
@@ -123,7 +126,8 @@ class Local:
             combiner = None
             if entry.combined and attempt == 0:
                 combiner = Combiner(runtime(), ledger, entry, stream)
-            for batch in route_source(ledger, stream, table.to_batches(), number, combiner):
+            chunks = table.to_batches()
+            for batch in route_source(ledger, stream, chunks, number, combiner, self.max_ahead_us):
                 for row in batch.to_pylist():
                     envelope = Envelope(row["kind"], row["name"], row["blob"])
                     envelopes.setdefault(row["worker"], []).append(envelope)

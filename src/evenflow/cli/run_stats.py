@@ -58,7 +58,8 @@ class RunStats:
             for uid, (_, rows) in report.results.items():
                 name = uid.rpartition("@")[0]  # a uid is NAME@NUMBER
                 self.result_rows[name] = self.result_rows.get(name, 0) + rows
-            for stream, (_, rows) in report.poison.items():
+            for stream, count in report.set_aside.items():
+                rows = count.invalid + count.ahead
                 self.poison_rows[stream] = self.poison_rows.get(stream, 0) + rows
         self.cpu_seconds[batch.number] = cpu
 

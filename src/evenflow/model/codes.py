@@ -127,12 +127,19 @@ class QueryKind(StrEnum):
     PYTHON = "python"  # what a Python operator stores
 
 
+class OnBadFile(StrEnum):
+    """What to do about a file of a source that cannot be read."""
+
+    STOP = "stop"  # stop the run with the name of the file
+    SKIP = "skip"  # leave the whole file out, and list its name
+
+
 class EnvelopeKind(StrEnum):
     """What the blob of an envelope holds."""
 
     ROWS = "rows"  # rows as an Arrow stream
     FILE_REF = "file_ref"  # a `PartRef` to rows in a chunk file, as JSON
-    POISON = "poison"  # rows whose event time is missing or invalid
+    POISON = "poison"  # rows that are set aside because of their event time
     PARTIAL = "partial"  # partial rows of one aggregate, combined by the router
     QUERY_ROWS = "query_rows"  # rows for one query only: the router could not combine them
     CLOCK = "clock"  # the latest event time of rows that are not sent as such, as JSON

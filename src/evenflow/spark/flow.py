@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.codes import OnBadFile
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
@@ -21,6 +23,7 @@ from evenflow.spark.driver.completed_batch import Controller
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
+from evenflow.spark.protocol.source_options import DEFAULT_MAX_AHEAD, SourceOptions
 from evenflow.spark.run import Run
 from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.spark.worker.worker_state import TaskRuntime
@@ -71,6 +74,7 @@ class Flow(query_api.QueryMethods):
         self._spark = spark
         self._store = FileStore(str(checkpoint), power_safe=durability == "power")
         self._sources: dict[str, DataFrame] = {}
+        self._source_options: dict[str, SourceOptions] = {}
         self._registry = Registry()
         self._plan = Plan(workers, drained=frozenset(range(active or workers, workers)))
         self._submissions: list[Submission] = []
@@ -81,8 +85,22 @@ class Flow(query_api.QueryMethods):
         """The queries declared so far."""
         return self._registry.queries
 
-    def source(self, name: str, frame: "DataFrame", *, time: str, watermark: str) -> None:
-        """Name a streaming DataFrame; its rows may be `watermark` late by their `time` column."""
+    def source(
+        self,
+        name: str,
+        frame: "DataFrame",
+        *,
+        time: str,
+        watermark: str,
+        max_ahead: str | None = DEFAULT_MAX_AHEAD,
+        on_bad_file: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        """Name a streaming DataFrame; its rows may be `watermark` late by their `time` column.
+
+        Rows whose time is more than `max_ahead` after the batch's clock are set aside, as they
+        would make all later rows late; None accepts any time. A file that cannot be read stops
+        the run, or with `on_bad_file="skip"` is left out as a whole and listed in `run.bad_files`.
+        """
         if not frame.isStreaming:
             raise InputError(f"source {name!r} is a static DataFrame; use table() for it")
         check_name_free(name, "source", self._registry)
@@ -93,7 +111,9 @@ class Flow(query_api.QueryMethods):
                 f"its columns are {join_names(schema.names)}"
             )
         spec = StreamSpec(schema, time, duration_us(watermark, "watermark"))
+        ahead_us = None if max_ahead is None else duration_us(max_ahead, "max_ahead")
         self._sources[name] = frame
+        self._source_options[name] = SourceOptions(ahead_us, _on_bad_file(name, frame, on_bad_file))
         self._registry = replace(self._registry, streams={**self._registry.streams, name: spec})
 
     def table(self, name: str, frame: "DataFrame") -> None:
@@ -158,7 +178,9 @@ class Flow(query_api.QueryMethods):
         try:
             self._open_checkpoint(committer, without, safe=safe)
             balancer.open(self._store, committer.checkpoint.head().batch)
-            run = Run(self._spark, committer, self._sources, self.runtime, options)
+            run = Run(
+                self._spark, committer, self._sources, self._source_options, self.runtime, options
+            )
             run.begin(None if available_now else trigger)
         except BaseException:
             committer.checkpoint.close()
@@ -208,6 +230,19 @@ class Flow(query_api.QueryMethods):
                     f"query {submission.name!r} exists in the checkpoint with a different "
                     f"definition: {before.text!r}; cancel it first, or use another name"
                 )
+
+
+def _on_bad_file(name: str, frame: "DataFrame", value: str) -> OnBadFile:
+    if value not in tuple(OnBadFile):
+        raise InputError(f"on_bad_file must be 'stop' or 'skip', got {value!r}")
+    if value == OnBadFile.SKIP:
+        try:
+            frame.select("_metadata.file_path")
+        except PySparkException:
+            raise InputError(
+                f"source {name!r} has on_bad_file='skip', but it does not read files; remove it"
+            ) from None
+    return OnBadFile(value)
 
 
 def _check_session(spark: "SparkSession") -> None:

@@ -28,7 +28,14 @@ def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str)
     flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint, durability=spec.durability)
     for name, source in spec.sources.items():
         frame = _conform(checked, name, _source_frame(checked, spark, name, source))
-        flow.source(name, frame, time=source.time, watermark=source.watermark)
+        flow.source(
+            name,
+            frame,
+            time=source.time,
+            watermark=source.watermark,
+            max_ahead=source.max_ahead if source.dataset is None else None,
+            on_bad_file=source.on_bad_file,
+        )
     for name, table in spec.tables.items():
         flow.table(name, _conform(checked, name, _table_frame(checked, spark, name, table)))
     for name in checked.order:

@@ -5,18 +5,32 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.codes import OnBadFile
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
+from evenflow.spark.driver.bad_files import (
+    BadFileList,
+    bad_file_in,
+    to_source_error,
+    without_files,
+)
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
-from evenflow.spark.driver.commands import CancelQuery, DrainWorker, PinQuery, ResumeQuery
 from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.pending_state import (
+    CancelQuery,
+    DrainWorker,
+    PinQuery,
+    ResetWatermark,
+    ResumeQuery,
+)
 from evenflow.spark.driver.streaming_query import (
     report_frame,
     start_streaming_query,
@@ -26,6 +40,7 @@ from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.run_note import RunNote, write_run_note
+from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.run_view import RunView
 from evenflow.spark.worker.spark_tasks import CheckpointId, WorkerTask
 from evenflow.spark.worker.worker_state import TaskRuntime
@@ -47,12 +62,14 @@ class Run(RunView, query_api.QueryMethods):
         spark: "SparkSession",
         committer: Committer,
         sources: Mapping[str, "DataFrame"],
+        source_options: Mapping[str, SourceOptions],
         runtime: Callable[[], TaskRuntime],
         measure_options: MeasureOptions,
     ) -> None:
         super().__init__(spark, committer)
         self._commands = committer.commands
-        self._sources, self._runtime, self._measure_options = sources, runtime, measure_options
+        self._sources, self._source_options = sources, source_options
+        self._runtime, self._measure_options = runtime, measure_options
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -60,6 +77,7 @@ class Run(RunView, query_api.QueryMethods):
         self._trigger: str | None = None
         self._note = RunNote()
         self._source_columns: SourceColumns = {}
+        self._bad_files = BadFileList(self._checkpoint.store)
         # Held while Spark's query is started, stopped or replaced.
         self._query_lock = threading.RLock()
 
@@ -70,11 +88,10 @@ class Run(RunView, query_api.QueryMethods):
         self._trigger = trigger
         write_run_note(self.checkpoint, self._note)
         self._query = self._start_query()
-        if trigger is None:
-            self._thread = threading.Thread(
-                target=self._run_until_idle, name="evenflow-drain", daemon=True
-            )
-            self._thread.start()
+        self._thread = threading.Thread(
+            target=self._supervise, name="evenflow-supervise", daemon=True
+        )
+        self._thread.start()
 
     def announce(self, url: str | None) -> None:
         """Note in the checkpoint where the run is served, so that commands find it; None: nowhere.
@@ -85,24 +102,40 @@ class Run(RunView, query_api.QueryMethods):
             self._note = replace(self._note, url=url)
             write_run_note(self.checkpoint, self._note)
 
-    def _run_until_idle(self) -> None:
-        """Restart the query until nothing is due: Spark fixes the ends of sources at its start."""
+    def _supervise(self) -> None:
+        """Wait until the run ends; start Spark's query again where that is how it goes on."""
         last_head = -1
         try:
             while (query := self._query) is not None:
-                query.awaitTermination()
+                error = _await_query(query)
                 with self._query_lock:
-                    if self._query is not query:
+                    if self._query is not query:  # it was replaced to read more columns
+                        continue
+                    if error is not None:
+                        self._leave_out_bad_file(error)
+                        self._query = self._start_query()
                         continue
                     head = self.committed
                     stopped = self._stop_requested.is_set() or head == last_head
-                    if stopped or not self._committer.has_pending_work():
+                    if self._trigger or stopped or not self._committer.has_pending_work():
                         return
+                    # Spark fixes the ends of sources at its start: restart until nothing is due.
                     last_head, self._query = head, self._start_query()
         except BaseException as error:  # raised by await_termination
-            self._error = storage_error_in(error) or error
+            self._error = error
         finally:
             self._release_checkpoint()
+
+    def _leave_out_bad_file(self, error: Exception) -> None:
+        """Note the file that stopped Spark's query, to go on without it; else raise the error."""
+        bad = bad_file_in(error, self.committed)
+        if bad is None:
+            raise storage_error_in(error) or error
+        known = {(file.path, file.batch) for file in self._bad_files.all()}
+        skips = any(o.on_bad_file == OnBadFile.SKIP for o in self._source_options.values())
+        if not skips or (bad.path, bad.batch) in known or self._stop_requested.is_set():
+            raise to_source_error(bad) from None
+        self._bad_files.add(bad)
 
     def _release_checkpoint(self) -> None:
         """Finish the history and unlock the checkpoint."""
@@ -120,8 +153,20 @@ class Run(RunView, query_api.QueryMethods):
         speculates = self._spark.sparkContext.getConf().get("spark.speculation", "false") == "true"
         start_id = "" if speculates else uuid.uuid4().hex[:12]
         task = WorkerTask(checkpoint_id, self._runtime, self._measure_options, start_id)
+        skipped = [file for file in self._bad_files.all() if file.batch >= self.committed]
+        sources = {
+            name: without_files(frame, skipped)
+            if self._source_options[name].on_bad_file == OnBadFile.SKIP
+            else frame
+            for name, frame in self._sources.items()
+        }
         frame = report_frame(
-            self._spark, self._checkpoint, self._sources, self._source_columns, task
+            self._spark,
+            self._checkpoint,
+            sources,
+            self._source_columns,
+            self._source_options,
+            task,
         )
         return start_streaming_query(self._spark, self._committer, frame, self._trigger)
 
@@ -144,23 +189,12 @@ class Run(RunView, query_api.QueryMethods):
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the run ends; raise what ended it. False if `timeout` seconds pass first."""
-        if self._thread is not None:
-            self._thread.join(timeout)
-            if self._error is not None:
-                raise self._error
-            return not self._thread.is_alive()
-        until = None if timeout is None else time.monotonic() + timeout
-        while (query := self._query) is not None:
-            left = None if until is None else max(1, int(until - time.monotonic()))
-            try:
-                if query.awaitTermination(left) is False:
-                    return False
-            except Exception as error:
-                raise storage_error_in(error) or error from None
-            with self._query_lock:  # it may have been restarted with more columns
-                if self._query is query:
-                    break
-        return True
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
 
     def finish(self, timeout: float = 60.0) -> None:
         """Stop after the running batch, or when `timeout` seconds have passed."""
@@ -189,9 +223,7 @@ class Run(RunView, query_api.QueryMethods):
     @property
     def is_active(self) -> bool:
         """Whether batches are still run."""
-        if self._thread is not None:
-            return self._thread.is_alive()
-        return self._query is not None and self._query.isActive
+        return self._thread is not None and self._thread.is_alive()
 
     # Changes, applied by the next commit
 
@@ -227,6 +259,20 @@ class Run(RunView, query_api.QueryMethods):
         It does not get the rows of the failed batch and of the time in quarantine.
         """
         self._commands.submit(ResumeQuery(name))
+
+    def reset_watermark(self, source: str, to: datetime | None = None) -> None:
+        """Set the watermark of a source back, after rows with a wrong time have raised it.
+
+        Default is now, minus the delay of the source. Rows after it count again; a window that was
+        complete too early gives another result for them.
+        """
+        if to is None:
+            spec = self.streams.get(source)
+            to_us = int(time.time() * 1e6) - (spec.delay_us if spec else 0)
+        else:
+            aware = to if to.tzinfo else to.replace(tzinfo=UTC)
+            to_us = int(aware.timestamp() * 1e6)
+        self._commands.submit(ResetWatermark(source, to_us))
 
     def pin(self, name: str, worker: int | None = None) -> None:
         """Keep a whole query on a worker, by default the one it runs on."""
@@ -270,3 +316,12 @@ class Run(RunView, query_api.QueryMethods):
     @balancing.setter
     def balancing(self, config: Balancing) -> None:
         self._balancer.config = config
+
+
+def _await_query(query: "StreamingQuery") -> Exception | None:
+    """Wait until Spark's query ends; return what ended it, if it failed."""
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        return error
+    return None

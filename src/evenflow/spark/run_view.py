@@ -10,6 +10,7 @@ from evenflow.errors import InputError
 from evenflow.model import Decision, HotKey, Outcome, Plan, Snapshot, hot_keys
 from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.names import join_names
+from evenflow.spark.driver.bad_files import BadFile, BadFileList
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.protocol.registry import Hosted, StreamSpec
@@ -92,6 +93,21 @@ class RunView:
         return {q.name: late[q.uid] for q in self.queries.values() if q.uid in late}
 
     @property
+    def set_aside(self) -> Mapping[str, int]:
+        """Rows of each source set aside so far for their event time; see `poison`."""
+        return self._checkpoint.head().poison
+
+    @property
+    def ahead(self) -> Mapping[str, int]:
+        """Rows of each source set aside so far because they were ahead of the clock."""
+        return self._checkpoint.head().ahead
+
+    @property
+    def bad_files(self) -> tuple[BadFile, ...]:
+        """Files of sources that could not be read and were left out (`on_bad_file: skip`)."""
+        return tuple(BadFileList(self._checkpoint.store).all())
+
+    @property
     def watermarks(self) -> Mapping[str, int]:
         """Watermark of each stream in microseconds."""
         return self._checkpoint.head().watermarks
@@ -160,7 +176,11 @@ class RunView:
         ]
 
     def poison(self, stream: str) -> "DataFrame":
-        """Return the rows of a stream that were set aside for a missing or invalid event time."""
+        """Return rows of a stream that were set aside for their event time.
+
+        It is missing, invalid or too far ahead. What is stored is bounded: `set_aside` has the
+        number of all of them.
+        """
         if stream not in self.streams:
             known = join_names(self.streams)
             raise InputError(f"there is no stream {stream!r}; there are {known}")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from evenflow.datasets import Dataset
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
+from evenflow.model.codes import OnBadFile
 from evenflow.names import check_name
 from evenflow.planning.controller import Balancing
 from evenflow.spec import files
@@ -131,6 +132,12 @@ class SpecChecker:
         delay = None
         with self.log.at("sources", name, "watermark"):
             delay = duration_us(source.watermark, "watermark")
+        if source.max_ahead is not None:
+            with self.log.at("sources", name, "max_ahead"):
+                duration_us(source.max_ahead, "max_ahead")
+        if source.on_bad_file == OnBadFile.SKIP and source.path is None:
+            with self.log.at("sources", name, "on_bad_file"):
+                raise InputError("`skip` is for sources that read files from a `path`; remove it")
         schema = self._resolve_schema("sources", name, source)
         if schema is None or delay is None:
             return

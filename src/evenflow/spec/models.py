@@ -58,6 +58,16 @@ class SourceSpec(InputSpec):
 
     time: str = Field(description="The event-time column, a TIMESTAMP.")
     watermark: str = Field("0 seconds", description="Maximum lateness of a row: `10 seconds`.")
+    max_ahead: Annotated[str | None, BeforeValidator(lambda v: None if v is False else v)] = Field(
+        "1 day",
+        description="Rows further ahead of the batch's clock are set aside, as they would make all "
+        "later rows late. `off`: any time; always so for a `dataset`.",
+    )
+    on_bad_file: Literal["stop", "skip"] = Field(
+        "stop",
+        description="A file that cannot be read stops the run, or is left out as a whole and "
+        "listed by its name.",
+    )
 
 
 class ReferenceTableSpec(InputSpec):

@@ -68,7 +68,7 @@ def test_rows_set_aside_stay_whole_and_a_later_query_gets_more_columns(
     times = pa.array([None, *rows["ts"].to_pylist()[1:]], rows.schema.field("ts").type)
     rows = rows.set_column(0, "ts", times)
     write_batches(tmp_path / "trades", [rows])
-    source = prune_columns(stream(spark, tmp_path, "trades"), ("ts", "price"), "ts")
+    source = prune_columns(stream(spark, tmp_path, "trades"), ("ts", "price"), "ts", None)
     assert source.columns == ["ts", "price", POISON_REST_COLUMN]
     flow = Play(spark, tmp_path, workers=2).flow()
     flow.query("dear", "SELECT ts, price FROM trades WHERE price > 50")

@@ -25,7 +25,7 @@ from tests.support.submissions import (
 )
 
 from evenflow.model import Plan
-from evenflow.spark.driver.commands import COMMAND_FOLDER, CancelQuery, write_command
+from evenflow.spark.driver.pending_state import COMMAND_FOLDER, CancelQuery, write_command
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.storage import fault_points
 

@@ -12,8 +12,8 @@ from tests.support.submissions import STREAMS, SUBMISSIONS
 from evenflow.model import EVERYWHERE, Decision, Plan, RoutingTable, hash_keys
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver.balancer import Balancer
-from evenflow.spark.driver.commands import CancelQuery, DrainWorker, PinQuery
 from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.pending_state import CancelQuery, DrainWorker, PinQuery
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import StreamSpec
 from evenflow.storage.history import read_history

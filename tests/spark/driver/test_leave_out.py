@@ -11,7 +11,7 @@ from tests.support.submissions import STREAMS, last_row
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.spark.driver import leave_out
-from evenflow.spark.driver.commands import CancelQuery, ResumeQuery
+from evenflow.spark.driver.pending_state import CancelQuery, ResumeQuery
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.worker.query_work import QueryWork
 

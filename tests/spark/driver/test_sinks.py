@@ -13,7 +13,7 @@ from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.spark.driver import sinks
-from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.run_view import RunView

@@ -11,7 +11,7 @@ from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.errors import InputError
 from evenflow.model.results_page import ResultPosition, ResultsPage
-from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol import stored_results
 from evenflow.spark.protocol.stored_results import StoredResults

@@ -10,7 +10,7 @@ from tests.support.spark_harness import shifted, trades
 from tests.support.submissions import STREAMS, last_row
 
 from evenflow.model import Plan
-from evenflow.spark.driver.commands import CancelQuery, ResumeQuery
+from evenflow.spark.driver.pending_state import CancelQuery, ResumeQuery
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.worker.inbox import Inbox
 from evenflow.spark.worker.query_work import QueryWork

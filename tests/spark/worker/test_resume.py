@@ -15,7 +15,7 @@ from tests.support.submissions import STREAMS, SYMBOLS, last_row
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark.driver.cleanup import delete_unreferenced
-from evenflow.spark.driver.commands import CancelQuery, ResumeQuery
+from evenflow.spark.driver.pending_state import CancelQuery, ResumeQuery
 from evenflow.spark.driver.submission import Submission
 
 # `venue` 0 makes it fail: a row of one symbol, so on one worker only.

@@ -28,7 +28,7 @@ from tests.support.submissions import (
 
 from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
 from evenflow.spark.driver import submission
-from evenflow.spark.driver.commands import CancelQuery
+from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.plan_changes import complete_plan
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Ledger

@@ -20,7 +20,9 @@ SourceColumns = Mapping[str, tuple[str, ...]]
 # A NULL list costs nothing, a NULL struct all its fields. The bounds are two days inside those of
 # `model.time`, since a time without zone is compared in the session's zone.
 _POISON_REST_SQL = """CASE WHEN {time} IS NULL OR {time} < '1900-01-03' OR {time} >= '2199-12-30'
-THEN array(struct({others})) END"""
+{or_ahead} THEN array(struct({others})) END"""
+# In a streaming query `current_timestamp` is the clock of the batch, also if it runs again.
+_OR_AHEAD_SQL = "OR {time} > timestampadd(MICROSECOND, {max_ahead_us}, current_timestamp())"
 
 
 def needed_columns(registries: Sequence[Registry], sources: Sequence[str]) -> SourceColumns:
@@ -38,12 +40,17 @@ def covers_columns(delivered: SourceColumns, needed: SourceColumns) -> bool:
     return all(set(columns) <= set(delivered[name]) for name, columns in needed.items())
 
 
-def prune_columns(frame: "DataFrame", columns: Sequence[str], time: str) -> "DataFrame":
+def prune_columns(
+    frame: "DataFrame", columns: Sequence[str], time: str, max_ahead_us: int | None
+) -> "DataFrame":
     """Select columns of a source; only poison rows keep the others, in the extra column."""
     others = [_quoted(column) for column in frame.columns if column not in columns]
     if not others:
         return frame
-    rest = _POISON_REST_SQL.format(time=_quoted(time), others=", ".join(others))
+    or_ahead = ""
+    if max_ahead_us is not None:
+        or_ahead = _OR_AHEAD_SQL.format(time=_quoted(time), max_ahead_us=max_ahead_us)
+    rest = _POISON_REST_SQL.format(time=_quoted(time), or_ahead=or_ahead, others=", ".join(others))
     return frame.select(
         *(F.col(_quoted(c)) for c in columns), F.expr(rest).alias(POISON_REST_COLUMN)
     )

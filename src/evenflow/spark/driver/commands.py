@@ -7,143 +7,33 @@ an accepted command survives a crash of the driver, and no command is applied tw
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.names import join_names
 from evenflow.spark.driver.checkpoint import Checkpoint
+from evenflow.spark.driver.pending_state import (
+    COMMAND_FOLDER,
+    ChangeSubscriptions,
+    Command,
+    PendingState,
+    read_command,
+    write_command,
+)
 from evenflow.spark.driver.plan_changes import (
     PlaceArrivals,
-    check_drain,
     complete_plan,
     feasible_part,
     place_waiting_queries,
-    plan_without_query,
 )
-from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
-from evenflow.storage import records
-from evenflow.storage.bundle import PartRef
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
 
-COMMAND_FOLDER = "commands"
 _MAX_REFUSED = 200
-
-
-@dataclass(frozen=True, slots=True)
-class CancelQuery:
-    """Stop hosting a query."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeQuery:
-    """Run a quarantined query again, from its state before it failed."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSubscriptions:
-    """Add subscriptions of a template, or remove them (then only their names count)."""
-
-    name: str
-    rows: PartRef
-    subscribe: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PinQuery:
-    """Keep a whole query on a worker; None frees it."""
-
-    name: str
-    worker: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DrainWorker:
-    """Empty a worker, or use it again."""
-
-    worker: int
-    drain: bool
-
-
-Command = Submission | CancelQuery | ResumeQuery | ChangeSubscriptions | PinQuery | DrainWorker
-_COMMAND_TYPES: Mapping[str, type[Command]] = {
-    "submit": Submission,
-    "cancel": CancelQuery,
-    "resume": ResumeQuery,
-    "subscribe": ChangeSubscriptions,
-    "pin": PinQuery,
-    "drain": DrainWorker,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PendingState:
-    """Registry and plan after the next commit, as far as commands decide."""
-
-    registry: Registry
-    plan: Plan
-    subscription_changes: tuple[SubscriptionChange, ...] = ()
-    drain: frozenset[int] | None = None
-    quarantined: frozenset[str] = frozenset()
-    resumed: frozenset[str] = frozenset()
-
-    def is_same(self, other: "PendingState") -> bool:
-        """Tell whether no command was applied in between."""
-        same = self.registry is other.registry and self.plan is other.plan
-        mine = (self.subscription_changes, self.drain, self.resumed)
-        return same and mine == (other.subscription_changes, other.drain, other.resumed)
-
-    def apply(self, command: Command) -> "PendingState":
-        """Return the state with one more command, or refuse the command."""
-        match command:
-            case Submission():
-                registry, plan = command.apply(self.registry, self.plan)
-                return replace(self, registry=registry, plan=plan)
-            case CancelQuery(name):
-                registry = self.registry.without_query(name)
-                return replace(self, registry=registry, plan=plan_without_query(self.plan, name))
-            case ResumeQuery(name):
-                return replace(self, resumed=self.resumed | {self._quarantined_uid(name)})
-            case PinQuery(name, worker):
-                return replace(self, registry=self.registry.with_pin(name, worker))
-            case DrainWorker():
-                return replace(self, drain=self._drained_workers(command))
-            case ChangeSubscriptions():
-                change = self._subscription_change(command)
-                return replace(self, subscription_changes=(*self.subscription_changes, change))
-
-    def _quarantined_uid(self, name: str) -> str:
-        uid = self.registry.query(name).uid
-        if uid not in self.quarantined:
-            names = [q.name for q in self.registry.queries.values() if q.uid in self.quarantined]
-            raise InputError(
-                f"{name!r} is not quarantined, so it cannot be resumed; "
-                f"quarantined are {join_names(names)}"
-            )
-        return uid
-
-    def _drained_workers(self, command: DrainWorker) -> frozenset[int]:
-        drained = self.plan.drained if self.drain is None else self.drain
-        drained = drained | {command.worker} if command.drain else drained - {command.worker}
-        check_drain(drained, self.plan, self.registry)
-        return drained
-
-    def _subscription_change(self, command: ChangeSubscriptions) -> SubscriptionChange:
-        if command.name not in self.registry.queries:
-            known = join_names(self.registry.queries)
-            raise InputError(f"there is no template {command.name!r}; there are {known}")
-        uid = self.registry.queries[command.name].uid
-        return SubscriptionChange(uid, command.rows, command.subscribe)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +45,7 @@ class TakenCommands:
     drain           workers that should be drained
     requested_plan  a plan that a caller wants to be followed
     applied         how many commands of the log are included so far
+    watermark_resets  source -> its watermark from now on
     """
 
     registry: Registry
@@ -164,6 +55,7 @@ class TakenCommands:
     drain: frozenset[int]
     requested_plan: Plan | None
     applied: int
+    watermark_resets: Mapping[str, int]
 
 
 class CommandLog:
@@ -271,6 +163,7 @@ class CommandLog:
             drain=plan.drained if self._requested_drain is None else self._requested_drain,
             requested_plan=requested_plan,
             applied=self._next_number,
+            watermark_resets=state.watermark_resets,
         )
 
     def finish_drain(self, plan: Plan) -> None:
@@ -300,16 +193,3 @@ def delete_applied_commands(store: FileStore, head: Entry) -> None:
     names = store.list_names(COMMAND_FOLDER)
     applied = [name for name in names if int(name) < head.commands_applied]
     store.delete(f"{COMMAND_FOLDER}/{name}" for name in applied)
-
-
-def write_command(store: FileStore, number: int, command: Command) -> None:
-    """Write a command as a file."""
-    kind = next(name for name, type_ in _COMMAND_TYPES.items() if isinstance(command, type_))
-    body = {"kind": kind, "command": records.encode(command).decode()}
-    store.write_record(f"{COMMAND_FOLDER}/{number:012d}", body)
-
-
-def read_command(store: FileStore, number: int) -> Command:
-    """Read back what `write_command` wrote."""
-    body: Any = store.read_record(f"{COMMAND_FOLDER}/{number:012d}", Any)
-    return records.decode(body["command"].encode(), _COMMAND_TYPES[body["kind"]])

@@ -24,6 +24,7 @@ class NextState:
     resumed      uids of quarantined queries that run again
     kept_states  states of the queries that failed in this batch
     combined     uids of the aggregates whose rows the router combines
+    watermark_resets  source -> its watermark from the next batch on
     """
 
     registry: Registry
@@ -35,6 +36,7 @@ class NextState:
     resumed: frozenset[str] = frozenset()
     kept_states: Mapping[str, KeptState] = field(default_factory=dict)
     combined: frozenset[str] = frozenset()
+    watermark_resets: Mapping[str, int] = field(default_factory=dict)
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
@@ -61,6 +63,7 @@ def next_entry(
     state_refs, due_us = dict(entry.state_refs), dict(entry.due_us)
     live_files, quarantined = dict(entry.live_files), dict(entry.quarantined)
     late, poison = Counter(entry.late), Counter(entry.poison)
+    ahead, set_aside_bytes = Counter(entry.ahead), Counter(entry.set_aside_bytes)
     for report in reports:
         if report.state_ref is not None:
             state_refs[report.worker] = report.state_ref
@@ -68,8 +71,10 @@ def next_entry(
         quarantined.update(report.failed)
         for uid, stats in report.query_stats.items():
             late[uid] += sum(stats.late_rows.values())
-        for stream, (_, rows) in report.poison.items():
-            poison[stream] += rows
+        for stream, count in report.set_aside.items():
+            poison[stream] += count.invalid + count.ahead
+            ahead[stream] += count.ahead
+            set_aside_bytes[stream] += count.stored_bytes
     quarantined = {
         uid: reason
         for uid, reason in quarantined.items()
@@ -77,14 +82,21 @@ def next_entry(
     }
     running = hosted - quarantined.keys()
     kept_states, changes = next_kept_states(entry, next_state, hosted)
+    watermarks, previous = next_watermarks(entry, registry, reports), entry.watermarks
+    resets = dict(entry.watermark_resets)
+    if next_state.watermark_resets:
+        watermarks, previous = reset_watermarks(watermarks, previous, registry, next_state)
+        for stream in _streams_after(registry, next_state.watermark_resets):
+            resets[stream] = resets.get(stream, 0) + 1
     return Entry(
         batch=entry.batch + 1,
         registry_version=next_state.registry.version,
         plan_number=next_state.plan_number,
         next_plan_number=next_state.next_plan_number,
         rollback_plan_number=next_state.rollback_plan_number,
-        watermarks=next_watermarks(entry, registry, reports),
-        previous_watermarks=entry.watermarks,
+        watermarks=watermarks,
+        previous_watermarks=previous,
+        watermark_resets=resets,
         state_refs=state_refs,
         live_files=live_files,
         due_us={
@@ -100,6 +112,8 @@ def next_entry(
         late={uid: rows for uid, rows in late.items() if rows and uid in hosted},
         poison=dict(poison),
         combined=next_state.combined & running,
+        ahead=dict(ahead),
+        set_aside_bytes=dict(set_aside_bytes),
     )
 
 
@@ -144,6 +158,35 @@ def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report])
                 _raise_watermark(watermarks, stream, latest_us - spec.delay_us)
     _raise_derived(watermarks, registry, entry.previous_watermarks)
     return watermarks
+
+
+def reset_watermarks(
+    watermarks: Watermarks, previous: Watermarks, registry: Registry, next_state: NextState
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Set sources back, and the streams derived from them; also as of the batch before."""
+    resets = next_state.watermark_resets
+    lowered = {**watermarks, **resets}
+    derived = _streams_after(registry, resets) - resets.keys()
+    for stream in derived:
+        lowered.pop(stream, None)
+    lowered = eventual_watermarks(lowered, registry)
+    lowered |= {s: min(lowered[s], watermarks[s]) for s in derived if s in watermarks}
+    changed = {stream: lowered[stream] for stream in (*resets, *derived) if stream in lowered}
+    before = {s: min(us, changed.get(s, us)) for s, us in previous.items()}
+    return lowered, before
+
+
+def _streams_after(registry: Registry, sources: Iterable[str]) -> set[str]:
+    """Return streams and everything that is derived from them."""
+    found, size = set(sources), 0
+    while len(found) > size:
+        size = len(found)
+        found |= {
+            name
+            for name, query in registry.queries.items()
+            if query.publish and not found.isdisjoint(query.streams)
+        }
+    return found
 
 
 def eventual_watermarks(watermarks: Watermarks, registry: Registry) -> dict[str, int]:

@@ -186,6 +186,7 @@ class Committer:
             subscription_changes=taken.subscription_changes,
             commands_applied=taken.applied,
             resumed=taken.resumed,
+            watermark_resets=taken.watermark_resets,
         )
         if decided is None:
             return next_state

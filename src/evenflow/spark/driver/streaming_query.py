@@ -15,6 +15,7 @@ from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.progress import streaming_query_name
 from evenflow.spark.protocol.envelope import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_COLUMNS
 from evenflow.spark.protocol.report import REPORT_COLUMNS, Report
+from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.worker.spark_tasks import RouterTask, WorkerTask
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def report_frame(
     checkpoint: Checkpoint,
     sources: Mapping[str, "DataFrame"],
     columns: SourceColumns,
+    options: Mapping[str, SourceOptions],
     task: WorkerTask,
 ) -> "DataFrame":
     """Plan a batch over some columns of the sources: one report per worker comes out."""
@@ -90,8 +92,10 @@ def report_frame(
     pulse = spark.readStream.text(f"{checkpoint.store.spark_uri}/pulse")
     envelopes = pulse.selectExpr(*EMPTY_ENVELOPE_COLUMNS).where("false")
     for name in sorted(sources):
-        source = prune_columns(sources[name], columns[name], streams[name].time)
-        router = RouterTask(task.checkpoint_id, task.runtime, name)
+        source = prune_columns(
+            sources[name], columns[name], streams[name].time, options[name].max_ahead_us
+        )
+        router = RouterTask(task.checkpoint_id, task.runtime, name, options[name])
         envelopes = envelopes.union(source.mapInArrow(router, ENVELOPE_COLUMNS))
     by_worker = envelopes.repartitionById(checkpoint.workers, F.col("worker"))
     return by_worker.mapInArrow(task, REPORT_COLUMNS)

@@ -87,6 +87,7 @@ class Entry:
     rollback_plan_number  plan before the last one that moved state
     watermarks            stream -> microseconds; a stream without rows so far is missing
     previous_watermarks   those of the batch before
+    watermark_resets      stream -> how often its watermark was set back; a task compares
     state_refs            worker -> index of its state; a worker without state is missing
     live_files            worker -> files its state consists of
     due_us                worker -> query uid -> event time at which it emits without new rows
@@ -99,6 +100,8 @@ class Entry:
     late                  query uid -> rows dropped so far because they were behind the watermark
     poison                stream -> rows set aside so far because of their event time
     combined              uids of the aggregates whose rows the router combines
+    ahead                 stream -> those of them that were too far ahead of their batch's clock
+    set_aside_bytes       stream -> bytes stored of them
     """
 
     batch: int
@@ -108,6 +111,7 @@ class Entry:
     rollback_plan_number: int | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
     previous_watermarks: Mapping[str, int] = field(default_factory=dict)
+    watermark_resets: Mapping[str, int] = field(default_factory=dict)
     state_refs: Mapping[int, PartRef] = field(default_factory=dict)
     live_files: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     due_us: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
@@ -120,6 +124,8 @@ class Entry:
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
     combined: frozenset[str] = frozenset()
+    ahead: Mapping[str, int] = field(default_factory=dict)
+    set_aside_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def latest_plan_number(self) -> int:

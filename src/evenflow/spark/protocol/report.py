@@ -39,6 +39,19 @@ class QueryStats:
 
 
 @dataclass(slots=True)
+class SetAsideCount:
+    """Rows of a source that were set aside in one batch.
+
+    invalid, ahead  rows without a valid event time, and too far ahead of the batch's clock
+    stored_bytes    what was stored of them, within the bounds
+    """
+
+    invalid: int = 0
+    ahead: int = 0
+    stored_bytes: int = 0
+
+
+@dataclass(slots=True)
 class Report:
     """One worker's batch; the worker task fills it in, the driver reads it.
 
@@ -48,6 +61,7 @@ class Report:
     max_event_time_us  stream -> latest event time of the rows received
     shipped_bytes      stream -> bytes received
     results, poison    query uid, or stream -> (stored rows, number of rows)
+    set_aside          stream -> how many rows were set aside, stored or not
     handoffs           state that other workers take in
     published          derived rows for other workers
     failed             query uid -> reason
@@ -63,6 +77,7 @@ class Report:
     query_stats: dict[str, QueryStats] = field(default_factory=dict)
     results: dict[str, tuple[PartRef, int]] = field(default_factory=dict)
     poison: dict[str, tuple[PartRef, int]] = field(default_factory=dict)
+    set_aside: dict[str, SetAsideCount] = field(default_factory=dict)
     handoffs: list[HandOff] = field(default_factory=list)
     published: list[DerivedRows] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)

@@ -19,14 +19,14 @@ Key = TypeVar("Key", str, int, tuple[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """New rows, poison rows, bytes received and latest event times, each by stream.
+    """New rows, what was set aside, bytes received and latest event times, each by stream.
 
     query_rows  (query uid, stream) -> rows for this query only
     partials    query uid -> id of an aggregate's feed -> partial rows
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
-    poison: dict[str, pa.Table] = field(default_factory=dict)
+    poison: dict[str, list[pa.Table]] = field(default_factory=dict)
     shipped_bytes: dict[str, int] = field(default_factory=dict)
     latest_us: dict[str, int] = field(default_factory=dict)
     query_rows: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def open_inbox(
         shipped_bytes[stream] += ref.length
     return Inbox(
         rows=_concatenate(rows),
-        poison=_concatenate(poison),
+        poison=dict(sorted(poison.items())),
         shipped_bytes=dict(shipped_bytes),
         latest_us=latest_us,
         query_rows=_concatenate(query_rows),

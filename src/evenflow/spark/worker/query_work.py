@@ -78,6 +78,10 @@ class QueryWork:
         # This may compile, which is not part of the query's load.
         task = context.task_for_update(query)
         task.splits = self._task_splits()
+        resets = sum(context.entry.watermark_resets.get(stream, 0) for stream in query.streams)
+        if task.watermark_resets != resets:
+            task.reset_watermark(watermark_us)
+            task.watermark_resets = resets
         began = time.thread_time()
         output = task.step(rows, watermark_us, partials)
         self._send_outgoing(task)

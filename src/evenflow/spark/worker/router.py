@@ -17,12 +17,7 @@ import pyarrow.compute as pc
 from evenflow.model import Plan
 from evenflow.model.arrays import Bools
 from evenflow.model.codes import EnvelopeKind
-from evenflow.model.time import (
-    MAX_EVENT_TIME_US,
-    MIN_EVENT_TIME_US,
-    event_times_us,
-    valid_time_mask,
-)
+from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import (
     CHUNK_FOLDER,
     ENVELOPE_SCHEMA,
@@ -33,6 +28,7 @@ from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.worker.combiner import Combiner, combined_queries
 from evenflow.spark.worker.row_route import RowRoute, row_route
+from evenflow.spark.worker.set_aside import SetAside, batch_clock_us, separate_rows
 from evenflow.storage.bundle import PartRef, checksum, pack
 from evenflow.storage.file_store import FileStore
 
@@ -83,16 +79,6 @@ def shares_by_key(rows: pa.Table, demand: StreamDemand) -> Iterator[tuple[int, p
         yield worker, rows.filter(pa.array(needed[worker]))
 
 
-def separate_poison(rows: pa.Table, time: str) -> tuple[pa.Table, pa.Table]:
-    """Return the rows with a valid event time, and the others."""
-    times_us = event_times_us(rows[time])
-    low, high = pc.min_max(times_us, skip_nulls=False).values()  # NULL if any time is NULL
-    if low.is_valid and low.as_py() >= MIN_EVENT_TIME_US and high.as_py() < MAX_EVENT_TIME_US:
-        return rows, rows.slice(0, 0)
-    valid = valid_time_mask(times_us)
-    return rows.filter(valid), rows.filter(pc.invert(valid))
-
-
 def select_needed(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
     """Return the columns that the queries of a batch need, in the types of the stream."""
     missing = [column for column in columns if column not in rows.column_names]
@@ -117,8 +103,9 @@ def route_source(
     batches: Iterable[pa.RecordBatch],
     batch: int,
     combiner: Combiner | None = None,
+    max_ahead_us: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Turn a source's rows into envelopes.
+    """Turn a source's rows into envelopes; rows more than `max_ahead_us` ahead are set aside.
 
     Without a `combiner`, queries that the entry combines get their rows one by one.
     """
@@ -129,14 +116,16 @@ def route_source(
     combined = combined_queries(registry, entry, stream)
     full_stream_workers = sorted(demand.full_stream_workers)
     spec, columns = registry.streams[stream], registry.needed_columns(stream)
+    set_aside, latest_us = SetAside(), None
     for chunk in _gather_chunks(batches):
         if not (full_stream_workers or demand.row_routes or combined):
             continue
-        valid, poison = separate_poison(chunk, spec.time)
-        if poison.num_rows:
-            yield _envelope(
-                [0], EnvelopeKind.POISON, stream, pack(restore_poison_rows(poison, spec.schema))
-            )
+        if max_ahead_us is not None and latest_us is None:
+            latest_us = batch_clock_us(ledger.store, batch) + max_ahead_us
+        valid, aside, invalid, ahead = separate_rows(chunk, spec.time, latest_us)
+        if len(aside):
+            rows = restore_poison_rows(aside, spec.schema)
+            set_aside.add(rows, invalid=invalid, ahead=ahead)
         valid = select_needed(valid, spec.schema, columns)
         if full_stream_workers and valid.num_rows:
             yield _broadcast(ledger.store, full_stream_workers, stream, pack(valid), batch)
@@ -151,6 +140,9 @@ def route_source(
                 yield from _envelopes(EnvelopeKind.QUERY_ROWS, stream, shares)
             else:
                 yield from _envelopes(EnvelopeKind.PARTIAL, stream, partials)
+    if set_aside.invalid or set_aside.ahead:
+        blob = pack(set_aside.to_table(spec.schema))
+        yield _envelope([0], EnvelopeKind.POISON, stream, blob)
 
 
 def _query_shares(

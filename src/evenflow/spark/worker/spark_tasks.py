@@ -15,6 +15,7 @@ from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.results_index import batch_of_file
+from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.protocol.stored_results import with_batch
 from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.prefetch import prefetch
@@ -44,6 +45,7 @@ class RouterTask:
     checkpoint_id: CheckpointId
     runtime: Callable[[], TaskRuntime]
     stream: str
+    options: SourceOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route one partition; an attempt after a failed one does not combine rows."""
@@ -54,7 +56,14 @@ class RouterTask:
             runtime = cached_process(self.checkpoint_id, self.runtime).runtime
             combiner = Combiner(runtime, ledger, entry, self.stream)
         try:
-            yield from route_source(ledger, self.stream, prefetch(batches), batch, combiner)
+            yield from route_source(
+                ledger,
+                self.stream,
+                prefetch(batches),
+                batch,
+                combiner,
+                self.options.max_ahead_us,
+            )
         finally:
             if combiner is not None:
                 combiner.close()

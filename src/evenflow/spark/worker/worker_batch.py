@@ -6,19 +6,21 @@ fails is reported and dropped; the others continue (see `query_guard`).
 
 from functools import partial
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model import moves_from_worker
 from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import DerivedRows, query_watermark_us
-from evenflow.spark.protocol.report import Report
+from evenflow.spark.protocol.report import Report, SetAsideCount
 from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.inbox import Inbox, open_inbox
 from evenflow.spark.worker.intake import read_intakes, uids_with_intake
 from evenflow.spark.worker.query_guard import QueryGuard
 from evenflow.spark.worker.query_work import QueryWork
+from evenflow.spark.worker.set_aside import MAX_BATCH_BYTES, MAX_STREAM_BYTES, SetAside
 from evenflow.spark.worker.worker_state import SavedTask, WorkerState, load_worker_state
 from evenflow.sql import Task
 from evenflow.storage.bundle import pack
@@ -116,8 +118,8 @@ class WorkerBatch:
         published = [(queries[d.uid].name, d.rows) for d in derived if d.uid in queries]
         inbox = open_inbox(context.store, envelopes, published)
         self.report.shipped_bytes = inbox.shipped_bytes
-        for stream, rows in inbox.poison.items():
-            self.report.poison[stream] = (context.result_bundle.add(pack(rows)), rows.num_rows)
+        for stream, parts in inbox.poison.items():
+            self._set_aside(stream, parts)
         latest_us = dict(inbox.latest_us)
         for stream in {envelope.stream for envelope in envelopes} & inbox.rows.keys():
             times = inbox.rows[stream][context.registry.streams[stream].time]
@@ -125,6 +127,18 @@ class WorkerBatch:
             latest_us[stream] = max(last_us, latest_us.get(stream, last_us))
         self.report.max_event_time_us = latest_us
         return inbox
+
+    def _set_aside(self, stream: str, parts: list[pa.Table]) -> None:
+        """Store rows that were set aside, up to the bounds, and count all of them."""
+        left = MAX_STREAM_BYTES - self.entry.set_aside_bytes.get(stream, 0)
+        merged = SetAside.merge(parts, max_bytes=min(MAX_BATCH_BYTES, left))
+        count = SetAsideCount(invalid=merged.invalid, ahead=merged.ahead)
+        if merged.rows:
+            rows = pa.concat_tables(merged.rows)
+            part = self.context.result_bundle.add(pack(rows))
+            self.report.poison[stream] = (part, rows.num_rows)
+            count.stored_bytes = part.length
+        self.report.set_aside[stream] = count
 
     def _write(self) -> None:
         context, state = self.context, self.context.state

@@ -93,6 +93,13 @@ class QueryTask(Task):
         """Return how many partial rows the last step added, 0 if rows cannot be combined."""
         return self._partial_row_count
 
+    def reset_watermark(self, watermark_us: int) -> None:
+        """Set the watermark back, so that rows after it count again."""
+        super().reset_watermark(watermark_us)
+        for panes in self.pane_states.values():
+            clock_us = watermark_us - panes.node.windows.lag_us
+            panes.emitted_until_us = min(panes.emitted_until_us, clock_us)
+
     def subscribe(self, rows: pa.Table) -> None:
         """Add subscriptions of a template, or change the parameters of existing ones."""
         self._require_subscriptions().subscribe(rows)

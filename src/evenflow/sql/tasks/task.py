@@ -54,6 +54,15 @@ class Task(ABC):
 
     watermark_us: int = NO_WATERMARK_US
     splits: TaskSplits = NO_SPLITS
+    watermark_resets: int = 0  # how often a user has set the watermark back
+
+    def reset_watermark(self, watermark_us: int) -> None:
+        """Set the watermark back, so that rows after it count again.
+
+        Windows that were emitted too early stay emitted: rows that come for them now give another
+        result of the same window.
+        """
+        self.watermark_us = min(self.watermark_us, watermark_us)
 
     @abstractmethod
     def step(
@@ -159,6 +168,7 @@ class Task(ABC):
         manifest = {
             "version": STATE_VERSION,
             "watermark_us": self.watermark_us,
+            "watermark_resets": self.watermark_resets,
             "emitted_until_us": dict(self.emitted_until_us()),
             "stores": stores,
         }
@@ -173,6 +183,7 @@ class Task(ABC):
                 "start with a new checkpoint"
             )
         self.watermark_us = saved["watermark_us"]
+        self.watermark_resets = saved.get("watermark_resets", 0)
         self.restore_emitted_until(saved["emitted_until_us"])
         for label, store in self.stores().items():
             store.load(saved["stores"].get(label, []), read)
