@@ -236,9 +236,10 @@ class Run(RunView, query_api.QueryMethods):
         return self._commands.next_registry().queries
 
     def _submit(self, submission: Submission) -> Hosted:
+        checked = self._commands.compile(submission)  # no batch waits for it
         with self._query_lock:
-            self._ensure_columns(self._commands.preview(submission), submission.name)
-            return self._commands.submit(submission).queries[submission.name]
+            self._ensure_columns(self._commands.preview(submission, checked), submission.name)
+            return self._commands.submit(submission, checked).queries[submission.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
         self._commands.subscribe(name, rows, subscribe=True)

@@ -20,6 +20,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.sqltypes import VARCHAR
 
+from evenflow.sql.failures import describe_engine_error, is_plan_error
 from evenflow.sql.types import to_physical_types
 
 _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
@@ -27,7 +28,7 @@ _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
     "max_temp_directory_size": "0KB",
     "threads": 1,
     "async_threads": 1,
-    "max_expression_depth": 250,
+    "max_expression_depth": 1000,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
@@ -59,10 +60,11 @@ warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extr
 class QueryFailed(Exception):  # noqa: N818 - it is the query that failed, not the program
     """A query exceeded a limit, or failed on a row; drop its task and quarantine the query.
 
-    `reason`: a time limit, DuckDB's memory limit, or an error of the query or Python operator.
+    `reason`: a time limit, DuckDB's memory limit, a statement that DuckDB cannot plan, or an error
+    of the query or Python operator. The message has no values of rows.
     """
 
-    def __init__(self, reason: Literal["time", "memory", "error"], message: str) -> None:
+    def __init__(self, reason: Literal["time", "memory", "plan", "error"], message: str) -> None:
         super().__init__(reason, message)
         self.reason = reason
         self.message = message
@@ -193,12 +195,13 @@ class Engine:
         self._finalizer()
 
     def _to_query_failed(self, error: duckdb.Error) -> QueryFailed:
-        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = str(error).strip() or type(error).__name__
         if isinstance(error, duckdb.InterruptException) or self._watch.is_expired:
             return QueryFailed("time", "it ran longer than its time limit")
         if isinstance(error, duckdb.OutOfMemoryException):
-            return QueryFailed("memory", f"it exceeded its memory limit: {message}")
-        return QueryFailed("error", message)
+            return QueryFailed("memory", f"it exceeded its memory limit: {message.splitlines()[0]}")
+        reason: Literal["plan", "error"] = "plan" if is_plan_error(message) else "error"
+        return QueryFailed(reason, describe_engine_error(message))
 
 
 class _PreparedStatement:

@@ -4,7 +4,6 @@ import faulthandler
 import gc
 import random
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,10 @@ from tests.support.submissions import (
 )
 
 from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
-from evenflow.spark.driver import submission
 from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.plan_changes import complete_plan
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Ledger
-from evenflow.spark.protocol.query_compiler import compile_definition
 from evenflow.spark.worker import sql_runtime, worker_batch
 from evenflow.spark.worker.inbox import Inbox
 from evenflow.spark.worker.query_guard import QueryGuard
@@ -379,27 +376,6 @@ def test_a_python_operator_keeps_its_counts_when_keys_move(tmp_path: Path) -> No
     symbols = rows["symbol"].to_pylist()
     expected = {(s, symbols.count(s) * times) for s in SYMBOLS for times in (1, 2, 3)}
     assert set(local.results("counts")) == expected
-
-
-def test_a_previewed_submission_is_compiled_once_and_again_if_another_came_between(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], workers=2)
-    names: list[str] = []
-
-    def counted(form: str, name: str, *given: Any, **more: Any) -> Any:
-        names.append(name)
-        return compile_definition(form, name, *given, **more)
-
-    monkeypatch.setattr(submission, "compile_definition", counted)
-    one, two = (replace(SUBMISSIONS[0], name=name) for name in ("one", "two"))
-    local.committer.commands.preview(one)
-    assert "one" in local.committer.commands.submit(one).queries
-    assert names == ["one"]
-    local.committer.commands.preview(two)
-    local.committer.commands.submit(CancelQuery("one"))
-    assert local.committer.commands.submit(two).queries.keys() == {SUBMISSIONS[0].name, "two"}
-    assert names == ["one", "two", "two"]
 
 
 def test_the_watch_over_a_process_ends_before_what_is_no_querys(

@@ -28,6 +28,7 @@ from evenflow.spark.driver.plan_changes import (
     feasible_part,
     place_waiting_queries,
 )
+from evenflow.spark.driver.submission import CheckedProgram, Submission
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.storage.fault_points import fault_point
@@ -91,10 +92,17 @@ class CommandLog:
         if self._pending is not None:
             self._checkpoint.wake()
 
-    def submit(self, command: Command) -> Registry:
+    def compile(self, submission: Submission) -> CheckedProgram:
+        """Compile a submission without the lock, so that no commit waits for it."""
+        with self.lock:
+            state = self._pending_or_current()
+        submission.check(state.registry, state.plan)
+        return submission.compile_apart(state.registry)
+
+    def submit(self, command: Command, checked: CheckedProgram | None = None) -> Registry:
         """Accept a command for the next commit, or refuse it; return the registry it leads to."""
         with self.lock:
-            pending = self._pending_after(command)
+            pending = self._pending_after(command, checked)
             write_command(self._checkpoint.store, self._next_number, command)
             self._next_number += 1
             self._pending, self._previewed = pending, None
@@ -143,10 +151,10 @@ class CommandLog:
         plan = place_waiting_queries(state.plan, state.registry, self.place_arrivals)
         return state.registry, plan
 
-    def preview(self, command: Command) -> Registry:
-        """Return what would be hosted with one more command, or refuse the command."""
+    def preview(self, submission: Submission, checked: CheckedProgram) -> Registry:
+        """Return what would be hosted with one more query, or refuse the query."""
         with self.lock:
-            return self._pending_after(command).registry
+            return self._pending_after(submission, checked).registry
 
     def take(self) -> TakenCommands:
         """Return everything pending, for the commit at hand; call it with `lock` held."""
@@ -171,12 +179,12 @@ class CommandLog:
         if self._requested_drain == plan.drained:
             self._requested_drain = None
 
-    def _pending_after(self, command: Command) -> PendingState:
-        """Apply a command; one that was previewed is not compiled a second time."""
+    def _pending_after(self, command: Command, checked: CheckedProgram | None) -> PendingState:
+        """Apply a command; one that was previewed is not applied a second time."""
         state = self._pending_or_current()
         known = self._previewed
         if known is None or known[1] != command or not known[0].is_same(state):
-            known = self._previewed = state, command, state.apply(command)
+            known = self._previewed = state, command, state.apply(command, checked)
         return known[2]
 
     def _pending_or_current(self) -> PendingState:

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.names import join_names
 from evenflow.spark.driver.plan_changes import check_drain, plan_without_query
-from evenflow.spark.driver.submission import Submission
+from evenflow.spark.driver.submission import CheckedProgram, Submission
 from evenflow.spark.protocol.ledger import SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.storage import records
@@ -104,12 +104,15 @@ class PendingState:
         theirs = (other.subscription_changes, other.drain, other.resumed, other.watermark_resets)
         return same and mine == theirs
 
-    def apply(self, command: Command) -> "PendingState":
-        """Return the state with one more command, or refuse the command."""
+    def apply(self, command: Command, checked: CheckedProgram | None = None) -> "PendingState":
+        """Return the state with one more command, or refuse the command.
+
+        `checked` is the program of a submission, if it is compiled already.
+        """
         changed: dict[str, Any]
         match command:
             case Submission():
-                registry, plan = command.apply(self.registry, self.plan)
+                registry, plan = command.apply(self.registry, self.plan, checked)
                 changed = {"registry": registry, "plan": plan}
             case CancelQuery(name):
                 registry, plan = self.registry.without_query(name), self.plan

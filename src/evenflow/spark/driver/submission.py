@@ -8,10 +8,14 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.codes import QueryForm
 from evenflow.names import check_name, join_names
 from evenflow.spark.driver.plan_changes import plan_with_query
 from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec
+from evenflow.sql import Catalog
+from evenflow.sql.compile_process import COMPILE_PROCESS
+from evenflow.sql.compile_server import CompileRequest
 
 ColumnNames = str | list[str] | tuple[str, ...]
 KeyArgument = ColumnNames | Mapping[str, ColumnNames]
@@ -32,8 +36,8 @@ class Submission:
     worker: int | None = None
     streams: tuple[str, ...] = ()
 
-    def apply(self, registry: Registry, plan: Plan) -> tuple[Registry, Plan]:
-        """Add the query, or refuse it."""
+    def check(self, registry: Registry, plan: Plan) -> None:
+        """Refuse a name or a worker that cannot be used."""
         check_name_free(self.name, self.form, registry)
         if self.worker is not None and self.key is not None:
             raise InputError(f"{self.name!r} is keyed and runs on all workers; remove `worker`")
@@ -41,10 +45,31 @@ class Submission:
             raise InputError(
                 f"{self.name!r} has worker={self.worker}; workers are 0..{plan.workers - 1}"
             )
+
+    def compile(self, registry: Registry) -> CompiledQuery:
+        """Compile the query in this process, or refuse it."""
         catalog = sql_catalog(registry)
-        program = compile_definition(
+        return compile_definition(
             self.form, self.name, self.text, catalog, key=self.key, over=self.streams
         )
+
+    def compile_apart(self, registry: Registry) -> "CheckedProgram":
+        """Compile SQL in a process with limits; call it without a lock that batches need."""
+        catalog = sql_catalog(registry)
+        if self.form == QueryForm.OPERATOR:
+            return CheckedProgram(self.compile(registry), catalog)
+        request = CompileRequest(self.form, self.name, self.text, catalog, self.key)
+        return CheckedProgram(COMPILE_PROCESS.compile(request), catalog)
+
+    def apply(
+        self, registry: Registry, plan: Plan, checked: "CheckedProgram | None" = None
+    ) -> tuple[Registry, Plan]:
+        """Add the query, or refuse it; `checked` is its program, if it is compiled already."""
+        self.check(registry, plan)
+        if checked is not None and checked.is_current(registry):
+            program = checked.program
+        else:
+            program = self.compile(registry)
         query = self._hosted_query(program, registry)
         stream = self._published_stream(program) if self.publish else None
         return registry.with_query(query, stream), plan_with_query(plan, query, self.worker)
@@ -81,6 +106,21 @@ class Submission:
                 "select the time of a stream, or the window's start or end"
             )
         return StreamSpec(program.schema, program.time, program.lag_us, derived=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedProgram:
+    """A program, and the streams and tables that it was compiled over."""
+
+    program: CompiledQuery
+    catalog: Catalog
+
+    def is_current(self, registry: Registry) -> bool:
+        """Tell whether what the program reads is still the same."""
+        now, then, program = sql_catalog(registry), self.catalog, self.program
+        return all(now.streams.get(n) == then.streams[n] for n in program.streams) and all(
+            now.tables.get(n) == then.tables[n] for n in program.tables
+        )
 
 
 def key_spec(key: KeyArgument | None) -> KeySpec | None:

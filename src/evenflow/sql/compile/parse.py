@@ -1,5 +1,6 @@
 """Parse the text: one SELECT of bounded size in Spark's dialect, made of supported clauses."""
 
+import logging
 import sys
 from typing import Any, ClassVar
 
@@ -16,6 +17,9 @@ from evenflow.sql.translate.typed_expr import Ast
 MAX_CHARACTERS = 20_000
 MAX_DEPTH = 200  # of the syntax tree
 _FRAMES = 12_000  # of Python for a tree of that depth, however deep the caller is
+
+
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # refusals say what is wrong
 
 
 class StreamingSpark(Spark):

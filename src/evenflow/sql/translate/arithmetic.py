@@ -6,6 +6,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.sql import types
+from evenflow.sql.failures import DIVISION_BY_ZERO
 from evenflow.sql.translate.literals import MAX_SPAN_DAYS, interval_us, translate_literal
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, register, widen
@@ -108,7 +109,7 @@ def _negate(translate: Translator, node: Ast) -> TypedExpr:
 
 def _fail_on_zero(left: str, right: str, quotient: str) -> str:
     """Write the failure of dividing by zero; NULL divided by zero is NULL."""
-    failure = "error('division by zero; write try_divide(a, b) to get NULL instead')"
+    failure = f"error({types.quote_string(DIVISION_BY_ZERO)})"
     return f"CASE WHEN {right} = 0 AND {left} IS NOT NULL THEN {failure} ELSE {quotient} END"
 
 

@@ -4,6 +4,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.sql import types
+from evenflow.sql.failures import NOT_A_DATE, NOT_DECIMAL, NOT_WHOLE
 from evenflow.sql.translate.literals import timestamp_sql
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, declare, register
@@ -54,19 +55,18 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
 def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool) -> str:
     """Write a cast; the operand can appear several times."""
     sql, word = value, "TRY_CAST" if safe else "CAST"
-    advice = "write TRY_CAST to get NULL instead"
     if source == types.STRING and kind in _TEXT_PATTERNS:
         sql = _read_text(
             value,
             _TEXT_PATTERNS[kind],
-            f"not a whole number; {advice}",
+            NOT_WHOLE,
             safe=safe,
         )
     elif source == types.STRING and types.is_decimal(kind):
         sql = _read_text(
             value,
             _DECIMAL_TEXT,
-            f"not a decimal number; {advice}",
+            NOT_DECIMAL,
             safe=safe,
         )
         # DuckDB checks the range of 12345, but not of 1.2345e4.
@@ -122,7 +122,7 @@ def _date_from_text(node: Ast, value: TypedExpr, *, safe: bool) -> str:
     month, day = (f"coalesce(nullif({text}.{part}, ''), '1')" for part in "md")
     parts = ", ".join(f"CAST({part} AS INTEGER)" for part in (f"{text}.y", month, day))
     date = f"make_date({parts})"
-    failure = "error('not a date; write 2026-01-31')"
+    failure = f"error({types.quote_string(NOT_A_DATE)})"
     date = f"TRY({date})" if safe else f"CASE WHEN {text}.y = '' THEN {failure} ELSE {date} END"
     found = f"regexp_extract({value.sql}, {quoted}, ['y', 'm', 'd'])"
     return f"list_transform([{found}], lambda {text}: {date})[1]"

@@ -87,7 +87,8 @@ def _in(translate: Translator, node: Ast) -> TypedExpr:
         raise refusal(node, "has an empty list")
     value, *items = widen(node, value, *items)
     listed = ", ".join(item.sql for item in items)
-    return compose_expr(f"({value.sql} IN ({listed}))", BOOLEAN, value, *items)
+    sql = write_once(lambda text: f"({text} IN ({listed}))", value.sql)  # DuckDB copies the operand
+    return compose_expr(sql, BOOLEAN, value, *items)
 
 
 register(

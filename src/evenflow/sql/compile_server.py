@@ -1,0 +1,103 @@
+"""The process that compiles SQL for a driver: `python -m evenflow.sql.compile_server FD`.
+
+It reads requests from the socket FD and answers each with a program or a refusal. A request that
+exceeds the CPU limit ends the process; the driver starts another one.
+"""
+
+import math
+import resource
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from evenflow.errors import InputError, shorten
+from evenflow.model.codes import QueryForm
+from evenflow.sql.catalog import Catalog, Stream, read_schema
+from evenflow.sql.engine import Engine
+from evenflow.sql.program import KeyArgument, Program, compile_query, compile_template
+from evenflow.sql.trial import TooExpensiveError, try_program
+
+CPU_SECONDS = 3
+WALL_SECONDS = 60.0  # a busy machine may need much more than the CPU time
+MEMORY_BYTES = 768 << 20  # on top of what the idle process has
+ENGINE_MEMORY = "256MB"
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """A query or a template, and what it may read."""
+
+    form: str
+    name: str
+    text: str
+    catalog: Catalog
+    key: KeyArgument | None = None
+
+
+_WARM_UP = CompileRequest(
+    QueryForm.QUERY,
+    "warm_up",
+    "SELECT count(*) AS n, max(b.x) AS m FROM s a JOIN s b ON a.x = b.x AND a.ts = b.ts "
+    "GROUP BY window(a.ts, '1 second'), a.x",
+    Catalog({"s": Stream(read_schema("ts TIMESTAMP, x STRING"), "ts")}),
+)
+
+
+def compile_and_try(request: CompileRequest, engine: Engine) -> Program:
+    """Compile a request and run it on one made-up row of each input."""
+    compile_ = compile_template if request.form == QueryForm.TEMPLATE else compile_query
+    program = compile_(request.name, request.text, request.catalog, request.key)
+    try_program(program, request.catalog, engine, seconds=WALL_SECONDS)
+    return program
+
+
+def serve(connection: Connection) -> None:
+    """Answer each request with (program or refusal, whether this process goes on)."""
+    engine = Engine(memory_limit=ENGINE_MEMORY, statement_seconds=WALL_SECONDS)
+    compile_and_try(_WARM_UP, engine)  # imports and first allocations do not count
+    _limit_memory()
+    while True:
+        try:
+            request: CompileRequest = connection.recv()
+        except EOFError:
+            return
+        _limit_cpu(CPU_SECONDS)
+        answer: Program | str
+        is_sound = True
+        try:
+            answer = compile_and_try(request, engine)
+        except TooExpensiveError as expensive:
+            answer, is_sound = str(expensive), False
+        except InputError as refused:
+            answer = str(refused)
+        except MemoryError:
+            answer = f"query {request.name!r} needs too much memory to be compiled; split it"
+            is_sound = False
+        except Exception as error:  # a fault of ours
+            answer = f"query {request.name!r} cannot be compiled: {type(error).__name__}: {error}"
+            is_sound = False
+        connection.send((shorten(answer) if isinstance(answer, str) else answer, is_sound))
+        if not is_sound:
+            return  # libraries may be in any state after memory has run out
+
+
+def _limit_cpu(seconds: int) -> None:
+    """Let the system end this process after some more seconds of CPU time."""
+    limit = math.ceil(time.process_time()) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+
+
+def _limit_memory() -> None:
+    """Limit the private writable memory, where the system can (Linux)."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        used = int(next(line for line in lines if line.startswith("VmData")).split()[1]) << 10
+        limit = used + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))

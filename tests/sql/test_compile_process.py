@@ -1,0 +1,80 @@
+"""SQL is compiled in a process with limits: a text that exceeds them ends only that process."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from tests.support.hostile_sql import CASES, CATALOG, column, levels, nest
+
+from evenflow.errors import InputError
+from evenflow.sql import Engine, compile_query, compile_server
+from evenflow.sql.compile_process import CompileProcess
+from evenflow.sql.compile_server import CompileRequest
+from evenflow.sql.translate import typed_expr
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[CompileProcess]:
+    process = CompileProcess()
+    yield process
+    process.close()
+
+
+def request(sql: str, form: str = "query") -> CompileRequest:
+    return CompileRequest(form, "q", sql, CATALOG)
+
+
+def test_the_program_is_that_of_this_process(process: CompileProcess) -> None:
+    sql = "SELECT window, symbol, avg(price) AS p FROM trades GROUP BY window(ts, '1 day'), symbol"
+    assert process.compile(request(sql)) == compile_query("q", sql, CATALOG)
+
+
+def test_a_refusal_is_an_input_error(process: CompileProcess) -> None:
+    with pytest.raises(InputError, match="there is no column 'nothing'"):
+        process.compile(request("SELECT nothing FROM trades"))
+
+
+def test_a_template_is_compiled(process: CompileProcess) -> None:
+    program = process.compile(request(column("symbol", "WHERE price > :low"), "template"))
+    assert program.parameters is not None and program.parameters.names == ["subscription", "low"]
+
+
+def test_memory_ends_the_process_and_the_next_request_gets_another_one(
+    process: CompileProcess,
+) -> None:
+    sql = levels("SELECT ts, note || note AS note FROM {}", 28)  # 2**28 characters for one row
+    with pytest.raises(InputError, match=r"on one row, it exceeded its memory limit|too much mem"):
+        process.compile(request(sql))
+    assert process.compile(request(column("price"))).kind == "stateless"
+
+
+def test_cpu_time_ends_the_process(process: CompileProcess) -> None:
+    """Nested lambdas take DuckDB ever longer to plan: some seconds at this depth."""
+    sql = column(nest("CASE {} WHEN 1 THEN 2 ELSE 3 END", 190))
+    with pytest.raises(InputError, match="more than 3 seconds of CPU time"):
+        process.compile(request(sql))
+    assert process.compile(request(column("price"))).kind == "stateless"
+
+
+def test_a_killed_process_is_replaced(process: CompileProcess) -> None:
+    process.start()
+    assert process._process is not None
+    os.kill(process._process.pid, signal.SIGKILL)
+    process._process.wait()
+    assert process.compile(request(column("price"))).kind == "stateless"
+
+
+def test_a_statement_that_the_engine_cannot_plan_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(typed_expr, "_BOUND", "not a name")
+    sql = column(nest("round({}, 2)", 5))
+    with pytest.raises(InputError, match="the engine cannot run it: Parser Error"):
+        compile_server.compile_and_try(request(sql), Engine())
+
+
+@pytest.mark.parametrize("name", ["divide-by-zero", "text-to-int", "template-many", "join-12"])
+def test_a_failure_of_the_made_up_row_is_no_refusal(process: CompileProcess, name: str) -> None:
+    case = next(case for case in CASES if case.name == name)
+    process.compile(request(case.sql, "template" if case.is_template else "query"))
