@@ -5,6 +5,7 @@ spread      largest over mean load of a keyed query: hash only and balanced, bef
 throughput  a keyed count with emulated cost per row: hash only, balanced with the default and half
             the tolerance, two choices (PKG), ideal
 cpu         a CPU-bound keyed self-join, as many workers as cores: hash only and balanced
+split       a CPU-bound self-join of which one key has half of the rows: hash only and split
 bursts      40 whole queries that burst in two phases: balanced, largest load first, connected
 arrivals    5,000 queries of 200 types that arrive and leave: bytes shipped against round robin
 
@@ -15,8 +16,9 @@ from benchmarks.harness import run_parts
 from benchmarks.live.arrivals import arrivals
 from benchmarks.live.bursts import bursts
 from benchmarks.live.cpu import cpu
+from benchmarks.live.split import split
 from benchmarks.live.spread import spread
 from benchmarks.live.throughput import throughput
 
 if __name__ == "__main__":
-    run_parts({f.__name__: f for f in (spread, throughput, cpu, bursts, arrivals)})
+    run_parts({f.__name__: f for f in (spread, throughput, cpu, split, bursts, arrivals)})

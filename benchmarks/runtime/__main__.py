@@ -1,8 +1,8 @@
 """The runtime against native Spark, both in one run: `python -m benchmarks.runtime [row ...]`.
 
-Rows: empty, join, aggregate, hot_aggregate, templates, buffered, and q5_1, q5_5, q5_20, q5_40: TPC-H Q5 with that
-many minutes of event time per batch. Each side reads files in its own Spark session; times are
-medians of what Spark reports, without the first batches. Prints JSON; compare the ratios.
+Rows: empty, join, aggregate, hot_aggregate, templates, buffered, and q5_1, q5_5, q5_20, q5_40:
+TPC-H Q5 with that many minutes of event time per batch. Each side reads files in its own Spark
+session; times are medians of what Spark reports, without the first batches. Prints JSON; compare the ratios.
 """
 
 import argparse

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import shifted, trades
-from tests.support.submissions import STREAMS, SYMBOLS, last_row
+from tests.support.submissions import STREAMS, SYMBOLS, any_splits, last_row
 
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
@@ -53,7 +53,9 @@ def poisoned(rows: pa.Table) -> pa.Table:
 def any_plan(chance: random.Random, workers: int) -> Plan:
     hashes = hash_keys(pa.array(SYMBOLS, pa.string()))
     tables = {
-        name: RoutingTable.from_entries(hashes, [chance.randrange(workers) for _ in SYMBOLS])
+        name: RoutingTable.from_entries(
+            hashes, [chance.randrange(workers) for _ in SYMBOLS]
+        ).with_splits(any_splits(chance, list(range(workers)), name))
         for name in ("sums", "pairs", "alarms")
     }
     return Plan(workers, {name: chance.randrange(workers) for name in ("whole", "alarm")}, tables)
