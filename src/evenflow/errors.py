@@ -28,6 +28,10 @@ class DamagedFileError(InputError, StorageError):
     """A stored file does not hold what was written to it."""
 
 
+class ResultsRemovedError(InputError):
+    """Results that were asked for are older than `results: keep` and were removed."""
+
+
 def shorten(text: str, limit: int = MAX_ERROR_CHARACTERS) -> str:
     """Cut the middle out of a text that is too long for a message.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from evenflow.model import Plan
+from evenflow.model.retention import Retention
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver import combine_choice
 from evenflow.spark.driver.balancer import Balancer
@@ -24,11 +25,11 @@ from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Registry, StreamSpec, TableSpec
 from evenflow.spark.protocol.report import Report
+from evenflow.spark.protocol.results_index import ResultsIndex, name_batches
 from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.spark.worker.worker_process import WorkerProcess
-from evenflow.storage.bundle import read_part, unpack
 from evenflow.storage.file_store import FileStore
 
 _RUNTIME: list[SqlRuntime] = []
@@ -60,15 +61,17 @@ class Local:
         tables: Mapping[str, TableSpec] | None = None,
         chance: random.Random | None = None,
         max_ahead_us: int | None = None,
+        keep: Retention | None = None,
     ) -> None:
         self.clock_us, self.max_ahead_us = 1_700_000_000_000_000, max_ahead_us
+        self.keep = keep
         self.store = FileStore(str(folder))
         self.workers = workers
         self.chance = chance
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
         for submission in submissions:
             registry, plan = submission.apply(registry, plan)
-        self.committer = Committer(self.store, workers, Balancer(Balancing.off()))
+        self.committer = Committer(self.store, workers, Balancer(Balancing.off()), keep)
         assert self.committer.open(registry, plan)
         self._combine(False)
         self.processes: list[WorkerProcess] = []
@@ -97,7 +100,7 @@ class Local:
         """Be killed and started again."""
         self.committer.checkpoint.close()
         registry, plan = self.committer.commands.next_registry_and_plan()
-        self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()))
+        self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()), self.keep)
         assert not self.committer.open(registry, plan)
         self.forget()
 
@@ -114,6 +117,8 @@ class Local:
             return reports
 
         self.committer.commit(number, collect)
+        if self.committer.maintenance._thread is None:
+            self.committer.maintenance.work(self.committer.checkpoint.head())
         if self.chance is not None and self.chance.random() < 0.2:
             self.forget()
         return reports
@@ -159,9 +164,15 @@ class Local:
 
     def results(self, name: str) -> Counter[Any]:
         query = self.committer.checkpoint.registry().queries[name]
-        found: Counter[Any] = Counter()
-        for part in self.committer.checkpoint.result_parts("results", query.uid):
-            table = unpack(read_part(self.store, part))
-            assert table.schema == query.schema
-            found.update(tuple(row.values()) for row in table.to_pylist())
-        return found
+        return Counter(
+            tuple(row.values())
+            for table in self.tables("results", query.uid)
+            for row in table.cast(query.schema).to_pylist()
+        )
+
+    def tables(self, kind: str, name: str, **span: int) -> list[pa.Table]:
+        """Read the results of a query by its uid, or poison rows, as Spark's tasks do."""
+        index = ResultsIndex(Ledger(self.store))
+        units = index.units(kind, name, span.get("first"), span.get("until"))
+        found = [index.read(kind, name, unit) for unit in units]
+        return [name_batches(rows, None) for rows in found]

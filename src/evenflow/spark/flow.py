@@ -12,6 +12,7 @@ from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.codes import OnBadFile
+from evenflow.model.retention import Retention
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
@@ -59,11 +60,13 @@ class Flow(query_api.QueryMethods):
         checkpoint: str,
         active: int | None = None,
         durability: Literal["process", "power"] = "process",
+        keep_results: str | None = None,
     ) -> None:
         """Use `workers` workers; the first `active` get work at the start (default: all).
 
         With durability `power` a commit waits for the disk, so it also survives a power loss; with
-        `process` it survives the end of any process.
+        `process` it survives the end of any process. `keep_results` removes results that are older,
+        for example than `"7 days"` or `"1000 batches"` (default: none).
         """
         if durability not in ("process", "power"):
             raise InputError(f"durability must be 'process' or 'power', got {durability!r}")
@@ -71,6 +74,7 @@ class Flow(query_api.QueryMethods):
             raise InputError(f"workers must be between 1 and 4096, got {workers}")
         if active is not None and not 1 <= active <= workers:
             raise InputError(f"active must be between 1 and {workers} workers, got {active}")
+        self._keep_results = None if keep_results is None else Retention.parse(keep_results)
         self._spark = spark
         self._store = FileStore(str(checkpoint), power_safe=durability == "power")
         self._sources: dict[str, DataFrame] = {}
@@ -174,7 +178,7 @@ class Flow(query_api.QueryMethods):
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         balancer = Balancer(balancing or Balancing.off(), controller)
-        committer = Committer(self._store, self._plan.workers, balancer)
+        committer = Committer(self._store, self._plan.workers, balancer, self._keep_results)
         try:
             self._open_checkpoint(committer, without, safe=safe)
             balancer.open(self._store, committer.checkpoint.head().batch)

@@ -25,7 +25,13 @@ _FORMATS_WITH_OWN_COLUMNS = ("kafka", "rate", "rate-micro-batch", "socket")
 def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str) -> Flow:
     """Return a flow with everything that the spec declares."""
     spec = checked.spec
-    flow = Flow(spark, workers=spec.workers, checkpoint=checkpoint, durability=spec.durability)
+    flow = Flow(
+        spark,
+        workers=spec.workers,
+        checkpoint=checkpoint,
+        durability=spec.durability,
+        keep_results=spec.results.keep,
+    )
     for name, source in spec.sources.items():
         frame = _conform(checked, name, _source_frame(checked, spark, name, source))
         flow.source(

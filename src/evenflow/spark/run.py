@@ -88,6 +88,7 @@ class Run(RunView, query_api.QueryMethods):
         self._trigger = trigger
         write_run_note(self.checkpoint, self._note)
         self._query = self._start_query()
+        self._committer.maintenance.start()
         self._thread = threading.Thread(
             target=self._supervise, name="evenflow-supervise", daemon=True
         )
@@ -138,8 +139,9 @@ class Run(RunView, query_api.QueryMethods):
         self._bad_files.add(bad)
 
     def _release_checkpoint(self) -> None:
-        """Finish the history and unlock the checkpoint."""
+        """Finish maintenance and history, and unlock the checkpoint."""
         try:
+            self._committer.maintenance.close()
             self._balancer.close(self.committed)
         finally:
             self._checkpoint.close()

@@ -1,7 +1,8 @@
 """What can be read of a run: queries, plans, statistics, decisions, results."""
 
+import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -16,7 +17,8 @@ from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.protocol.registry import Hosted, StreamSpec
 from evenflow.spark.protocol.stored_results import StoredResults
 from evenflow.spark.result_frame import ResultFrame
-from evenflow.spark.worker.spark_tasks import PART_REF_COLUMNS, ReadPartsTask
+from evenflow.spark.worker.spark_tasks import READ_UNIT_COLUMNS, ReadResultsTask
+from evenflow.storage import records
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
@@ -127,11 +129,16 @@ class RunView:
         """Where these files are."""
         return self._checkpoint.store.uri
 
+    @property
+    def first_kept(self) -> int:
+        """The first batch whose results are kept: 0, unless `keep_results` removed earlier ones."""
+        return self._checkpoint.results_index.first_kept()
+
     def results(
         self,
         name: str,
         *,
-        since: int = 0,
+        since: int | None = None,
         until: int | None = None,
         limit: int | None = None,
         batch: str | None = None,
@@ -139,22 +146,34 @@ class RunView:
         """Return the committed results of a query, each batch once.
 
         `since` leaves earlier batches out, `until` that batch and later ones; `limit` returns only
-        the newest rows. `batch` names an extra column with the batch number. The result is a
-        DataFrame; its `to_pandas()` and `to_arrow()` need no Spark job.
+        the newest rows. `batch` names an extra column with the batch number. Batches that were
+        removed (`keep_results`) raise an error if `since` asks for them, and a warning if it is not
+        given. The result is a DataFrame; its `to_pandas()` and `to_arrow()` need no Spark job.
         """
         stored = self._stored_results
         query = stored.versions(name)[-1]
         end = self.committed if until is None else until
+        first = self._first_kept_or_warn() if since is None else since
 
         def read() -> pa.Table:
-            return stored.table(name, since, end, limit, batch)
+            return stored.table(name, first, end, limit, batch)
 
         if limit is None:
-            frame = self._frame_of_parts("results", query.uid, query.schema, since, end, batch)
+            frame = self._frame("results", query.uid, query.schema, first, end, batch)
         else:
             rows = read()
             frame = self._spark.createDataFrame(rows, from_arrow_schema(rows.schema))
         return ResultFrame(frame, read)
+
+    def _first_kept_or_warn(self) -> int:
+        first_kept = self.first_kept
+        if first_kept:
+            warnings.warn(
+                f"results of batches before {first_kept} were removed (keep_results); "
+                "these are the others",
+                stacklevel=3,
+            )
+        return first_kept
 
     def results_page(
         self, name: str, since: ResultPosition | None = None, limit: int = 100
@@ -169,10 +188,11 @@ class RunView:
 
     def result_frames(self, name: str, since: int, until: int, batch: str) -> "list[DataFrame]":
         """Return the results of some batches, one frame for each query that had this name."""
+        units = self._checkpoint.results_index.units
         return [
-            self._frame_of_parts("results", query.uid, query.schema, since, until, batch)
+            self._frame("results", query.uid, query.schema, since, until, batch)
             for query in self._stored_results.versions(name)
-            if self._checkpoint.result_parts("results", query.uid, since, until)
+            if next(units("results", query.uid, since, until), None) is not None
         ]
 
     def poison(self, stream: str) -> "DataFrame":
@@ -184,19 +204,22 @@ class RunView:
         if stream not in self.streams:
             known = join_names(self.streams)
             raise InputError(f"there is no stream {stream!r}; there are {known}")
-        return self._frame_of_parts("poison", stream, self.streams[stream].schema)
+        first = self._first_kept_or_warn()
+        return self._frame("poison", stream, self.streams[stream].schema, first)
 
-    def _frame_of_parts(
+    def _frame(
         self,
         kind: str,
         name: str,
         schema: pa.Schema,
-        first: int = 0,
+        first: int,
         until: int | None = None,
         batch: str | None = None,
     ) -> "DataFrame":
-        parts: list[Any] = self._checkpoint.result_parts(kind, name, first, until)
-        frame = self._spark.createDataFrame(parts, PART_REF_COLUMNS)
+        index = self._checkpoint.results_index
+        units = index.read_units(kind, name, first, until)
+        rows = [(bytearray(records.encode(unit)),) for unit in units]
+        frame = self._spark.createDataFrame(rows, READ_UNIT_COLUMNS)
         schema = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
-        task = ReadPartsTask(self._checkpoint.store.uri, batch)
+        task = ReadResultsTask(index.store.uri, kind, name, batch)
         return frame.mapInArrow(task, from_arrow_schema(schema))

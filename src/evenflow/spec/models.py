@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from evenflow.model.retention import Retention
 from evenflow.planning.controller import Balancing as Settings
 from evenflow.spec.dataclass_model import model_from_dataclass
 from evenflow.spec.datasets import DatasetSpec
@@ -159,6 +160,20 @@ class OperatorSpec(HostedSpec):
     streams: NameList = Field(description="The streams it reads.")
 
 
+def _check_keep(value: str) -> str:
+    Retention.parse(value)
+    return value
+
+
+class ResultsSpec(SpecModel):
+    """Committed results, which `run.results` and sinks read."""
+
+    keep: Annotated[str, AfterValidator(_check_keep)] | None = Field(
+        None,
+        description="Remove older results: `7 days` or `1000 batches`. Default: keep all.",
+    )
+
+
 class SinkSpec(SpecModel):
     """Destination of results, written batch by batch after the commit."""
 
@@ -268,6 +283,9 @@ class Spec(SpecModel):
     balancing: Annotated[BalancingSpec | None, BeforeValidator(_parse_balancing)] = Field(
         default_factory=BalancingSpec,
         description="Balancing of keys and queries. `off`: by hash and order of arrival.",
+    )
+    results: ResultsSpec = Field(
+        default_factory=lambda: ResultsSpec.model_validate({}), description="Committed results."
     )
     sinks: dict[str, SinkSpec] = Field({}, description="Destinations of results.")
     spark: SparkSpec = Field(

@@ -5,6 +5,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -159,6 +160,13 @@ class FileStore:
                 (self.local_root / name).unlink(missing_ok=True)
             elif self.exists(name):
                 self._filesystem.delete_file(f"{self._base_path}/{name}")
+
+    def delete_empty_folders(self, folders: Iterable[str]) -> None:
+        """Delete folders without files, where folders exist by themselves; others stay."""
+        if self.local_root is not None:
+            for folder in folders:
+                with suppress(OSError):
+                    (self.local_root / folder).rmdir()
 
     def write_record(self, name: str, value: object) -> None:
         """Write a value as JSON with a checksum, durably."""

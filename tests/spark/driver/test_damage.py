@@ -91,7 +91,10 @@ def test_a_flipped_bit_in_a_result_stops_the_read(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
     local.batch(ROWS)
     uid = local.committer.checkpoint.registry().queries["dear"].uid
-    flip(tmp_path, local.committer.checkpoint.result_parts("results", uid)[0])
+    flip(
+        tmp_path,
+        local.committer.checkpoint.results_index.read_units("results", uid)[0].parts[0].ref,
+    )
     with pytest.raises(DamagedFileError, match=r"results/data/\S+ is damaged"):
         local.results("dear")
 
@@ -123,7 +126,7 @@ def test_a_lost_index_of_results_stops_the_read(tmp_path: Path) -> None:
 def test_what_a_failed_attempt_indexed_does_not_survive_the_replay(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1])
     failed = local.work(0, ROWS)
-    local.committer.checkpoint.results_index.write(0, failed)  # and the driver died
+    local.committer.checkpoint.results_index.write(0, failed, 0.0)  # and the driver died
     local.reopen()
     local.batch()  # the source gave nothing this time
     assert local.results("dear") == {}

@@ -10,7 +10,7 @@ from tests.support.local_runtime import Local
 from tests.support.spark_harness import cut, trades
 from tests.support.submissions import any_plan, hosting_all
 
-from evenflow.spark.protocol.results_index import ResultsIndex
+from evenflow.spark.protocol.results_index import IndexRecord
 
 
 def test_a_commit_waits_for_every_file_it_needs(
@@ -47,7 +47,8 @@ def test_a_commit_waits_for_every_file_it_needs(
         files = {file for group in entry.live_files.values() for file in group}
         files |= {handoff.state.file for handoff in entry.incoming}
         files |= {derived.rows.file for derived in entry.derived_rows}
-        files |= ResultsIndex(local.store).referenced_files(0, batch)
+        index = local.store.read_record(f"results/index/{batch - 1:012d}", IndexRecord)
+        files |= index.files()
         files |= {f"spark/offsets/{batch - 1}", f"results/index/{batch - 1:012d}"}
         files |= {f"plans/{entry.plan_number:012d}", f"history/recent/{batch - 1:012d}"}
         for file in files:
@@ -65,4 +66,5 @@ def test_a_commit_waits_for_every_file_it_needs(
         local.committer.commands.request_plan(any_plan(random.Random(at), 3))  # noqa: S311
         local.batch({"trades": rows})
     local.rest()
-    assert {"state", "exchange", "results/data", "results/index", "spark/offsets"} <= needed
+    assert {"state", "exchange", "results/data/000000000000"} <= needed
+    assert {"results/index", "spark/offsets"} <= needed

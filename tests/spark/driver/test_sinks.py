@@ -12,10 +12,13 @@ from tests.support.local_runtime import Local
 from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 
-from evenflow.spark.driver import sinks
+from evenflow.errors import ResultsRemovedError
+from evenflow.model.retention import Retention
+from evenflow.spark.driver import maintenance, merge_results, sinks
 from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol import ledger
 from evenflow.spark.run_view import RunView
 from evenflow.spec import load_spec
 from evenflow.spec.models import SinkSpec
@@ -167,3 +170,30 @@ def test_results_are_read_with_and_without_a_spark_job(spark: SparkSession, tmp_
     assert newest.where("n = 2").count() == newest.count() == 4
     assert set(map(str, newest.collect())) <= set(rows)
     assert newest.schema == whole.schema
+
+
+def test_a_sink_behind_retention_stops_and_a_new_one_begins_with_what_is_there(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (ledger, maintenance, merge_results):
+        monkeypatch.setattr(module, "BLOCK_BATCHES", 4)
+    console, rng = io.StringIO(), np.random.default_rng(2)
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], keep=Retention(batches=6))
+    run = RunView(spark, local.committer)
+    local.batch({"trades": trades(rng, 30)})
+    delivery = SinkDelivery(run, only_dear, console)
+    delivery.deliver(TARGET)
+    before = len(delivered(console))
+    for _ in range(19):
+        local.batch({"trades": trades(rng, 30)})
+    assert run.first_kept > 1
+    delivery._deliver_or_record_error(TARGET)
+    assert f"batches 1 to {run.first_kept - 1} were removed" in delivery.errors["shown"]
+    assert len(delivered(console)) == before
+    new = replace(TARGET, sink="new")
+    delivery.deliver(new)
+    with pytest.warns(UserWarning, match=f"batches before {run.first_kept} were removed"):
+        kept = run.results("dear").count()
+    assert len(delivered(console)) == before + kept
+    with pytest.raises(ResultsRemovedError, match="were removed"):
+        run.results("dear", since=0)

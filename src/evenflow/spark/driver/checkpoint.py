@@ -30,7 +30,7 @@ class Checkpoint:
         self.store = store
         self.workers = workers
         self.ledger = Ledger(store)
-        self.results_index = ResultsIndex(store)
+        self.results_index = ResultsIndex(self.ledger)
         self.identity = ""  # differs between checkpoints that were created at the same place
         self._lock: CheckpointLock | None = None
 
@@ -76,13 +76,6 @@ class Checkpoint:
     def registry(self) -> Registry:
         """Return what is hosted in the next batch."""
         return self.ledger.registry(self.head().registry_version)
-
-    def result_parts(
-        self, kind: str, name: str, first: int = 0, until: int | None = None
-    ) -> list[PartRef]:
-        """Return the committed results of a query (or poison rows of a stream) before `until`."""
-        head = self.ledger.batches()[-1]
-        return self.results_index.parts(kind, name, first, head if until is None else until)
 
     def wake(self) -> None:
         """Make Spark run a batch even if no rows arrive."""

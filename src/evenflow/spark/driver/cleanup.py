@@ -7,14 +7,11 @@ results are kept. So disk use depends on state and results, not on the number of
 from evenflow.spark.driver.commands import delete_applied_commands
 from evenflow.spark.protocol.envelope import CHUNK_FOLDER
 from evenflow.spark.protocol.ledger import Entry, Ledger
-from evenflow.spark.protocol.results_index import ResultsIndex
 from evenflow.storage.file_store import FileStore
-
-SWEEP_EVERY_BATCHES = 64
 
 
 def clean_up(ledger: Ledger, head: Entry) -> None:
-    """Delete what no replay needs; every 64 batches also files that nothing refers to."""
+    """Delete what no replay needs, as far as few names have to be listed."""
     ledger.delete_old_entries(head)
     store = ledger.store
     delete_applied_commands(store, head)
@@ -22,13 +19,10 @@ def clean_up(ledger: Ledger, head: Entry) -> None:
     read = f"{head.batch - 2:012d}"
     store.delete(f"pulse/{name}" for name in store.list_names("pulse") if name[:12] < read)
     _delete_committed_chunks(store, head)
-    if head.batch % SWEEP_EVERY_BATCHES == 0:
-        delete_unreferenced(ledger, head)
-        ResultsIndex(store).merge(head.batch)
 
 
 def delete_unreferenced(ledger: Ledger, head: Entry) -> None:
-    """Delete states, hand-offs and results that no entry refers to."""
+    """Delete states and hand-offs that no entry refers to; lists all of them."""
     entries = [ledger.entry(batch) for batch in ledger.batches()]
     live = {file for entry in entries for files in entry.live_files.values() for file in files}
     live |= {handoff.state.file for entry in entries for handoff in entry.incoming}
@@ -43,20 +37,9 @@ def delete_unreferenced(ledger: Ledger, head: Entry) -> None:
         ]
         ledger.store.delete(file for file in files if file not in live)
     _delete_committed_chunks(ledger.store, head)
-    _delete_unreferenced_results(ResultsIndex(ledger.store), head.batch - 1)
 
 
 def _delete_committed_chunks(store: FileStore, head: Entry) -> None:
     """Delete what the router wrote for committed batches."""
     old = [name for name in store.list_names(CHUNK_FOLDER) if name[:12] < f"{head.batch:012d}"]
     store.delete(f"{CHUNK_FOLDER}/{name}" for name in old)
-
-
-def _delete_unreferenced_results(results: ResultsIndex, young: int) -> None:
-    first = max(0, young - 2 * SWEEP_EVERY_BATCHES)
-    named = results.referenced_files(first, young)
-    found = [
-        name for name in results.store.list_names("results/data") if first <= int(name[:12]) < young
-    ]
-    files = [f"results/data/{name}" for name in found]
-    results.store.delete(file for file in files if file not in named)

@@ -25,6 +25,7 @@ class NextState:
     kept_states  states of the queries that failed in this batch
     combined     uids of the aggregates whose rows the router combines
     watermark_resets  source -> its watermark from the next batch on
+    block_list   the list of merged results
     """
 
     registry: Registry
@@ -37,6 +38,7 @@ class NextState:
     kept_states: Mapping[str, KeptState] = field(default_factory=dict)
     combined: frozenset[str] = frozenset()
     watermark_resets: Mapping[str, int] = field(default_factory=dict)
+    block_list: str | None = None
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
@@ -114,6 +116,7 @@ def next_entry(
         combined=next_state.combined & running,
         ahead=dict(ahead),
         set_aside_bytes=dict(set_aside_bytes),
+        block_list=next_state.block_list,
     )
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from evenflow.model import Plan, VerdictCode, may_move_state
+from evenflow.model.retention import Retention
 from evenflow.spark.driver.admit import admit, complete_with_pins, with_verdicts
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.checkpoint import Checkpoint
-from evenflow.spark.driver.cleanup import clean_up, delete_unreferenced
 from evenflow.spark.driver.combine_choice import next_combined, uncombined_queries
 from evenflow.spark.driver.commands import CommandLog, TakenCommands
 from evenflow.spark.driver.commit import (
@@ -27,6 +27,7 @@ from evenflow.spark.driver.commit import (
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
+from evenflow.spark.driver.maintenance import Maintenance
 from evenflow.spark.driver.plan_changes import place_waiting_queries
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
@@ -44,9 +45,16 @@ class Committer:
     micro-batch; other threads submit to `commands` and read the rest.
     """
 
-    def __init__(self, store: FileStore, workers: int, balancer: Balancer) -> None:
+    def __init__(
+        self,
+        store: FileStore,
+        workers: int,
+        balancer: Balancer,
+        keep_results: Retention | None = None,
+    ) -> None:
         self.balancer = balancer
         self.checkpoint = Checkpoint(store, workers)
+        self.maintenance = Maintenance(self.checkpoint.results_index, keep_results)
         self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
         self._last_commit_at = time.time()
@@ -57,7 +65,7 @@ class Committer:
         plan = place_waiting_queries(plan, registry, self.balancer.place_arrivals)
         if self.checkpoint.open(registry, plan):
             return True
-        delete_unreferenced(self.checkpoint.ledger, self.checkpoint.head())
+        self.maintenance.open(self.checkpoint.head())
         self.commands.replay()
         return False
 
@@ -106,7 +114,7 @@ class Committer:
         fault_point("driver.collected")
         failed = {uid for report in reports for uid in report.failed}
         kept_states = keep_states(ledger, entry, failed)
-        self.checkpoint.results_index.write(batch, reports)
+        self.checkpoint.results_index.write(batch, reports, time.time())
         fault_point("driver.results")
         with self.commands.lock:
             taken = self.commands.take()
@@ -127,6 +135,7 @@ class Committer:
                 next_state,
                 kept_states=kept_states,
                 combined=self._next_combined(entry, taken.registry, reports),
+                block_list=self.maintenance.next_block_list(entry),
             )
             following = next_entry(entry, registry, reports, next_state)
             if has_due_work(following, taken.registry):
@@ -135,7 +144,7 @@ class Committer:
             ledger.write(following)
         fault_point("driver.ledger")
         self.completed_batches.append(completed)
-        clean_up(ledger, following)
+        self.maintenance.notify(following)
 
     def _complete(
         self, entry: Entry, reports: tuple[Report, ...], taken: TakenCommands

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from evenflow.display import MAX_ERROR_CHARACTERS, printable
-from evenflow.errors import InputError
+from evenflow.errors import InputError, ResultsRemovedError
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.files import spark_options
 from evenflow.spec.models import SinkSpec
@@ -50,6 +50,10 @@ class ResultReader(Protocol):
     @property
     def committed(self) -> int:
         """The number of the next batch."""
+
+    @property
+    def first_kept(self) -> int:
+        """The first batch whose results are kept."""
 
     @property
     def result_names(self) -> tuple[str, ...]:
@@ -131,10 +135,18 @@ class SinkDelivery:
         if target.problem is not None:
             raise InputError(target.problem)
         store, note = self.run.checkpoint, f"sinks/{target.sink}/{target.query}"
-        noted = store.read_record(note, dict[str, int]) if store.exists(note) else {"next": 0}
+        noted = {"next": self.run.first_kept}  # a new sink begins with what is there
+        if store.exists(note):
+            noted = store.read_record(note, dict[str, int])
         first, until = noted["next"], noted.get("until", self.run.committed)
         if first >= until:
             return
+        if first < (first_kept := self.run.first_kept):
+            raise ResultsRemovedError(
+                f"the results of the batches {first} to {first_kept - 1} were removed before they "
+                f"were delivered, as `results: keep` asks; delete {store.uri}/{note} to go on with "
+                f"batch {first_kept}, and keep results for longer"
+            )
         store.write_record(note, {"next": first, "until": until})
         for frame in self.run.result_frames(target.query, first, until, BATCH_COLUMN):
             self._write(frame, target)

@@ -17,6 +17,7 @@ from evenflow.storage.bundle import PartRef
 from evenflow.storage.file_store import FileStore
 
 RETAINED_ENTRIES = 3
+BLOCK_BATCHES = 64  # results of so many batches are merged at first
 _NAMED_FOLDERS = (
     "", "state", "exchange", "results", "results/data", "tables", "history/recent",
 )  # fmt: skip
@@ -102,6 +103,7 @@ class Entry:
     combined              uids of the aggregates whose rows the router combines
     ahead                 stream -> those of them that were too far ahead of their batch's clock
     set_aside_bytes       stream -> bytes stored of them
+    block_list            the list of merged results (`protocol/results_index.py`); None: none yet
     """
 
     batch: int
@@ -126,6 +128,7 @@ class Entry:
     combined: frozenset[str] = frozenset()
     ahead: Mapping[str, int] = field(default_factory=dict)
     set_aside_bytes: Mapping[str, int] = field(default_factory=dict)
+    block_list: str | None = None
 
     @property
     def latest_plan_number(self) -> int:
@@ -141,6 +144,15 @@ class Entry:
 def query_watermark_us(query: Hosted, watermarks: Mapping[str, int]) -> int:
     """Return a query's watermark: the lowest of its streams."""
     return min(watermarks.get(stream, NO_WATERMARK_US) for stream in query.streams)
+
+
+def results_folder(batch: int) -> str:
+    """Return the folder of the results that workers write in a batch: one for each block.
+
+    >>> results_folder(70)
+    'results/data/000000000064'
+    """
+    return f"results/data/{batch // BLOCK_BATCHES * BLOCK_BATCHES:012d}"
 
 
 class Ledger:
@@ -176,7 +188,8 @@ class Ledger:
         """Write an entry, which commits the batch before it, after all that the entry needs."""
         before = entry.batch - 1
         if self.store.power_safe:
-            self.store.sync([*_NAMED_FOLDERS, *(name.format(before) for name in _SPARK_FILES)])
+            spark_files = [name.format(before) for name in _SPARK_FILES]
+            self.store.sync([*_NAMED_FOLDERS, results_folder(before), *spark_files])
         self.store.write_record(_entry_file(entry.batch), entry)
 
     def plan(self, number: int) -> Plan:

@@ -1,132 +1,244 @@
-"""The index of committed results: one small file per batch, merged into blocks over time.
+"""The index of committed results: which parts of files hold the rows of a query and a batch.
 
-The index of a batch is written before the batch is committed, so only batches before the head of
-the ledger count. Only fully committed, aligned blocks are merged. A merged file replaces its parts;
-if a crash left both, the longer one counts.
+The index of a batch is written before the batch is committed. Later, batches are merged into blocks
+(`spark/driver/merge_results.py`). The ledger entry names the list of blocks, so a merge, or a
+removal of old results, takes effect with a commit: as a whole, and only for the driver that
+commits.
 """
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.errors import ResultsRemovedError
+from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.report import Report
-from evenflow.storage.bundle import PartRef
-from evenflow.storage.file_store import FileStore
+from evenflow.storage.bundle import PartRef, read_part, unpack
 
-INDEX_FOLDER = "results/index"
-MERGE_BLOCKS = (64, 64 * 64)
-_READ_ATTEMPTS = 3
-
-# results or poison -> query uid or stream -> [file, offset, length, checksum, rows]
-IndexRecord = dict[str, dict[str, list[Any]]]
+BATCH_FIELD = "\x01batch"  # column of a merged part: the batch of each row
+_READ_ATTEMPTS = 5
 
 
-def batch_of_file(file: str) -> int:
-    """Return the batch whose results a file holds.
+class ResultPart(NamedTuple):
+    """Rows of one query, or poison rows of one stream, of the batches from `first` to `last`."""
 
-    >>> batch_of_file("results/data/000000000012-3-0-abc")
-    12
-    """
-    return int(file.rpartition("/")[2][:12])
-
-
-class IndexSpan(NamedTuple):
-    """An index file: the batches it covers, from first to last."""
-
+    ref: PartRef
+    rows: int
     first: int
     last: int
 
+
+@dataclass(frozen=True, slots=True)
+class IndexRecord:
+    """The parts of one batch or one block, by query uid or stream; `at`: time of its commit."""
+
+    at: float = 0.0
+    results: dict[str, list[ResultPart]] = field(default_factory=lambda: defaultdict(list))
+    poison: dict[str, list[ResultPart]] = field(default_factory=lambda: defaultdict(list))
+
+    def all_parts(self) -> Iterator[tuple[str, str, ResultPart]]:
+        """Yield kind, name and part, for all parts."""
+        for kind, by_name in (("results", self.results), ("poison", self.poison)):
+            for name, parts in by_name.items():
+                for part in parts:
+                    yield kind, name, part
+
+    def add(self, kind: str, name: str, part: ResultPart) -> None:
+        """Add a part."""
+        by_name = self.results if kind == "results" else self.poison
+        by_name.setdefault(name, []).append(part)
+
+    def files(self) -> set[str]:
+        """Return the files that hold the parts."""
+        return {part.ref.file for _, _, part in self.all_parts()}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive batches that share an index; `at`: time of the last commit."""
+
+    first: int
+    last: int
+    at: float
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockList:
+    """The blocks that a ledger entry names; later batches have an index each.
+
+    number      counts the lists of a checkpoint
+    first_kept  results of earlier batches were removed
+    obsolete    files that this list no longer needs; deleted once it is committed
+    """
+
+    number: int = 0
+    first_kept: int = 0
+    blocks: tuple[Block, ...] = ()
+    obsolete: tuple[str, ...] = ()
+
     @property
-    def file(self) -> str:
-        """The name of the file."""
-        only = f"{INDEX_FOLDER}/{self.first:012d}"
-        return only if self.first == self.last else f"{only}-{self.last:012d}"
+    def end(self) -> int:
+        """The first batch that is in no block."""
+        return self.blocks[-1].last + 1 if self.blocks else self.first_kept
+
+
+class ReadUnit(NamedTuple):
+    """Parts with all of a query's rows in the batches `first` to `last`, and maybe others."""
+
+    first: int
+    last: int
+    parts: list[ResultPart]
+
+
+def index_file(batch: int) -> str:
+    """Return the name of the index of one batch."""
+    return f"results/index/{batch:012d}"
+
+
+def with_batches(rows: pa.Table, part: ResultPart) -> pa.Table:
+    """Return the rows of a part with the batch of each row in `BATCH_FIELD`."""
+    if BATCH_FIELD in rows.column_names:
+        return rows
+    batch = pa.repeat(pa.scalar(part.first, pa.int64()), rows.num_rows)
+    return rows.append_column(BATCH_FIELD, batch)
+
+
+def name_batches(rows: pa.Table, column: str | None) -> pa.Table:
+    """Return rows with `BATCH_FIELD` under another name; without it for None."""
+    if column is None:
+        return rows.drop_columns([BATCH_FIELD])
+    names = [column if name == BATCH_FIELD else name for name in rows.column_names]
+    return rows.rename_columns(names)
 
 
 class ResultsIndex:
-    """Finds the parts of files that hold results and poison rows."""
+    """Finds and reads results and poison rows. Stateless but for a cache; threads may share it."""
 
-    def __init__(self, store: FileStore) -> None:
-        self.store = store
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger, self.store = ledger, ledger.store
+        self._cached: tuple[str | None, BlockList] = (None, BlockList())
 
-    def write(self, batch: int, reports: Iterable[Report]) -> None:
+    def write(self, batch: int, reports: Iterable[Report], at: float) -> None:
         """Write the index of one batch; an empty one replaces that of a failed attempt."""
-        index = _empty_index()
+        index = IndexRecord(at)
         for report in reports:
             for kind, parts in (("results", report.results), ("poison", report.poison)):
-                for name, (part, rows) in parts.items():
-                    index[kind].setdefault(name, []).append([*part, rows])
-        self.store.write_record(IndexSpan(batch, batch).file, index)
+                for name, (ref, rows) in parts.items():
+                    index.add(kind, name, ResultPart(PartRef(*ref), rows, batch, batch))
+        self.store.write_record(index_file(batch), index)
 
-    def parts(self, kind: str, name: str, first: int, end: int) -> list[PartRef]:
-        """Return a query's results of the batches from `first` to before `end`.
+    def block_list(self, entry: Entry) -> BlockList:
+        """Return the list of blocks that an entry names."""
+        file, blocks = self._cached
+        if file != entry.block_list:
+            blocks = BlockList()
+            if entry.block_list is not None:
+                blocks = self.store.read_record(entry.block_list, BlockList)
+            self._cached = (entry.block_list, blocks)
+        return blocks
 
-        With kind `poison`, a stream's poison rows.
+    def first_kept(self) -> int:
+        """Return the first batch whose results are still there."""
+        return self._read_list()[1].first_kept
+
+    def units(
+        self,
+        kind: str,
+        name: str,
+        first: int | None = None,
+        until: int | None = None,
+        *,
+        newest_first: bool = False,
+    ) -> Iterator[ReadUnit]:
+        """Yield a query's committed results from batch `first` to before `until`.
+
+        With kind `poison`, a stream's poison rows. Without `first`, from the first that are kept.
+        The index is read file by file, as far as the caller goes on.
         """
-        parts = [
-            PartRef(*place)
-            for index in self._read_indexes(first, end)
-            for *place, _ in index[kind].get(name, ())
-        ]
-        return [part for part in parts if first <= batch_of_file(part.file) < end]
-
-    def referenced_files(self, first: int, end: int) -> set[str]:
-        """Return the files with results of the batches from `first` to before `end`."""
-        indexes = [kind for index in self._read_indexes(first, end) for kind in index.values()]
-        return {ref[0] for kind in indexes for refs in kind.values() for ref in refs}
-
-    def merge(self, head: int) -> None:
-        """Merge the indexes of every fully committed block."""
-        for size in MERGE_BLOCKS:
-            blocks: dict[int, list[IndexSpan]] = {}
-            for span in self.spans():
-                if span.last // size == span.first // size:
-                    blocks.setdefault(span.first // size, []).append(span)
-            for at, spans in blocks.items():
-                if len(spans) > 1 and (at + 1) * size <= head:
-                    self._merge_block(IndexSpan(at * size, (at + 1) * size - 1), spans)
-
-    def spans(self) -> list[IndexSpan]:
-        """Return the index files in order, without those that a longer one covers."""
-        kept: list[IndexSpan] = []
-        for span in sorted(self._all_spans(), key=lambda s: (s.first, -s.last)):
-            if not kept or span.last > kept[-1].last:
-                kept.append(span)
-        return kept
-
-    def _merge_block(self, block: IndexSpan, spans: list[IndexSpan]) -> None:
-        merged = _empty_index()
-        for span in spans:
-            for kind, names in self.store.read_record(span.file, IndexRecord).items():
-                for name, parts in names.items():
-                    merged[kind].setdefault(name, []).extend(parts)
-        self.store.write_record(block.file, merged)
-        self.store.delete(
-            span.file
-            for span in self._all_spans()
-            if span != block and block.first <= span.first and span.last <= block.last
-        )
-
-    def _all_spans(self) -> list[IndexSpan]:
-        return [
-            IndexSpan(int(name[:12]), int(name[-12:]))
-            for name in self.store.list_names(INDEX_FOLDER)
-        ]
-
-    def _read_indexes(self, first: int, end: int) -> list[IndexRecord]:
-        """Return the indexes of the batches from `first` to before `end`; all must be there."""
-        for _ in range(_READ_ATTEMPTS):
-            spans = [s for s in self.spans() if s.last >= first and s.first < end]
-            starts = [first, *(span.last + 1 for span in spans)]
-            missing = [at for at, span in zip(starts, spans, strict=False) if span.first > at]
-            missing += [starts[-1]] if starts[-1] < end else []
+        head, listed = self._read_list()
+        first = listed.first_kept if first is None else first
+        end = head.batch if until is None else min(until, head.batch)
+        while first < end:
+            if first < listed.first_kept:
+                raise ResultsRemovedError(
+                    f"results of the batches {first} to {min(end, listed.first_kept) - 1} were "
+                    f"removed, as `results: keep` asks; read from batch {listed.first_kept} on"
+                )
+            block = _block_at(listed, end - 1 if newest_first else first)
             try:
-                indexes = [self.store.read_record(span.file, IndexRecord) for span in spans]
-            except FileNotFoundError:  # merged in the meantime
-                continue
-            if not missing:
-                return indexes
-        raise self.store.damage(IndexSpan(missing[0], missing[0]).file, "it is missing")
+                record = self.store.read_record(block.file, IndexRecord)
+            except FileNotFoundError:
+                before, (head, listed) = head, self._read_list()
+                if head.block_list == before.block_list:
+                    raise self.store.damage(block.file, "it is missing") from None
+                continue  # merged or removed in the meantime
+            parts = (record.results if kind == "results" else record.poison).get(name, [])
+            parts = [part for part in parts if part.last >= first and part.first < end]
+            units = [
+                ReadUnit(max(span[0], first), min(span[1], end - 1), list(group))
+                for span, group in groupby(sorted(parts, key=_span), key=_span)
+            ]
+            yield from reversed(units) if newest_first else units
+            if newest_first:
+                end = block.first
+            else:
+                first = block.last + 1
+
+    def read_units(
+        self, kind: str, name: str, first: int | None = None, until: int | None = None
+    ) -> list[ReadUnit]:
+        """Return what `units` yields."""
+        return list(self.units(kind, name, first, until))
+
+    def read(self, kind: str, name: str, unit: ReadUnit) -> pa.Table:
+        """Return the rows of a unit, with `BATCH_FIELD`.
+
+        They are in the order of batches. Files that were merged since the unit was made are found
+        again by the index.
+        """
+        parts = unit.parts
+        for _ in range(_READ_ATTEMPTS):
+            try:
+                tables = [self._rows_between(part, unit.first, unit.last) for part in parts]
+                return pa.concat_tables(tables)
+            except FileNotFoundError as error:
+                missing = error
+            units = self.read_units(kind, name, unit.first, unit.last + 1)
+            parts = [part for found in units for part in found.parts]
+        raise missing
+
+    def _rows_between(self, part: ResultPart, first: int, last: int) -> pa.Table:
+        rows = with_batches(unpack(read_part(self.store, part.ref)), part)
+        if part.first >= first and part.last <= last:
+            return rows
+        batch = rows[BATCH_FIELD]
+        return rows.filter(pc.and_(pc.greater_equal(batch, first), pc.less_equal(batch, last)))
+
+    def _read_list(self) -> tuple[Entry, BlockList]:
+        """Return the entry of the next batch and its list of blocks; a run may be running."""
+        for _ in range(_READ_ATTEMPTS):
+            try:
+                head = self.ledger.entry(self.ledger.batches()[-1])
+                return head, self.block_list(head)
+            except FileNotFoundError as error:  # replaced in the meantime
+                missing = error
+        raise missing
 
 
-def _empty_index() -> IndexRecord:
-    return {"results": {}, "poison": {}}
+def _block_at(listed: BlockList, batch: int) -> Block:
+    """Return the block of a batch, or one for the batch alone."""
+    at = bisect_right(listed.blocks, batch, key=lambda block: block.first) - 1
+    if at >= 0 and batch <= listed.blocks[at].last:
+        return listed.blocks[at]
+    return Block(batch, batch, 0.0, index_file(batch))
+
+
+def _span(part: ResultPart) -> tuple[int, int]:
+    return part.first, part.last

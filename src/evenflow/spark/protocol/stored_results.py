@@ -1,8 +1,9 @@
 """Reads committed results from the files of a checkpoint, without Spark; the run may be running."""
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
 from evenflow.errors import InputError
@@ -10,14 +11,11 @@ from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.names import join_names
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted
-from evenflow.spark.protocol.results_index import ResultsIndex, batch_of_file
-from evenflow.storage.bundle import PartRef
+from evenflow.spark.protocol.results_index import BATCH_FIELD, ResultsIndex, name_batches
 from evenflow.storage.file_store import FileStore
-from evenflow.storage.stored_parts import read_table
 
 MAX_PAGE_BYTES = 4 << 20
 _READ_ATTEMPTS = 3
-_BATCHES_AT_ONCE = 256  # whose index is read in one step
 
 
 class StoredResults:
@@ -25,7 +23,8 @@ class StoredResults:
 
     def __init__(self, store: FileStore) -> None:
         self.store = store
-        self._ledger, self._index = Ledger(store), ResultsIndex(store)
+        self._index = ResultsIndex(Ledger(store))
+        self._ledger = self._index.ledger
 
     def head(self) -> Entry:
         """Return the entry of the next batch."""
@@ -58,22 +57,21 @@ class StoredResults:
     def table(
         self,
         name: str,
-        since: int = 0,
+        since: int | None = None,
         until: int | None = None,
         limit: int | None = None,
         batch: str | None = None,
     ) -> pa.Table:
-        """Return the results of the batches from `since` to before `until`.
+        """Return the results of the batches from `since`, or the first kept, to before `until`.
 
         `limit` keeps only the newest rows; `batch` names a column to add, with the batch number.
         """
         query, committed = self.versions(name)[-1], self.head().batch
         end = committed if until is None else min(until, committed)
-        tables = self._newest_tables if limit is not None else self._tables
         taken, left = [], limit
-        for number, rows in tables(query, since, end):
+        for number, rows in self._tables(query, since, end, newest_first=limit is not None):
             kept = rows if left is None else rows.slice(max(0, len(rows) - left))
-            taken.append(kept if batch is None else with_batch(kept, batch, number))
+            taken.append(kept if batch is None else with_number(kept, batch, number))
             if left is not None:
                 left -= len(kept)
                 if left <= 0:
@@ -104,30 +102,25 @@ class StoredResults:
         rows = pa.concat_tables([query.schema.empty_table(), *taken])
         return ResultsPage(rows, since, following, committed)
 
-    def _tables(self, query: Hosted, first: int, end: int) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the rows of each part in the order of batches, with the batch."""
-        for start in range(first, end, _BATCHES_AT_ONCE):
-            for part in self._parts(query, start, min(end, start + _BATCHES_AT_ONCE)):
-                yield batch_of_file(part.file), read_table(self.store, part)
-
-    def _parts(self, query: Hosted, first: int, end: int) -> list[PartRef]:
-        parts = self._index.parts("results", query.uid, first, end)
-        return sorted(parts, key=lambda part: batch_of_file(part.file))  # stable within a batch
-
-    def _newest_tables(self, query: Hosted, first: int, end: int) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the rows of each batch, newest first, with the batch."""
-        while end > first:
-            start = max(first, end - _BATCHES_AT_ONCE)
-            parts = reversed(self._parts(query, start, end))
-            for batch, group in groupby(parts, lambda part: batch_of_file(part.file)):
-                tables = [read_table(self.store, part) for part in reversed(list(group))]
-                yield batch, pa.concat_tables(tables)
-            end = start
+    def _tables(
+        self, query: Hosted, first: int | None, end: int, *, newest_first: bool = False
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the rows of each batch in the order of batches, with the batch."""
+        units = self._index.units("results", query.uid, first, end, newest_first=newest_first)
+        for unit in units:
+            rows = self._index.read("results", query.uid, unit)
+            starts, numbers = _batch_starts(rows[BATCH_FIELD])
+            rows = name_batches(rows, None)
+            tables = [
+                (number, rows.slice(start, stop - start))
+                for number, (start, stop) in zip(numbers, pairwise(starts), strict=True)
+            ]
+            yield from reversed(tables) if newest_first else tables
 
     def _newest_page(self, query: Hosted, limit: int, committed: int) -> ResultsPage:
         taken: list[pa.Table] = []
         left, space, first = limit, MAX_PAGE_BYTES, ResultPosition(committed)
-        for batch, rows in self._newest_tables(query, 0, committed):
+        for batch, rows in self._tables(query, None, committed, newest_first=True):
             count = _fitting_rows(rows, left, space, at_least=int(left == limit))
             taken.append(rows.slice(len(rows) - count))
             left, space = left - count, space - taken[-1].nbytes
@@ -138,7 +131,20 @@ class StoredResults:
         return ResultsPage(found, first, ResultPosition(committed), committed)
 
 
-def with_batch(rows: pa.Table, column: str, batch: int) -> pa.Table:
+def _batch_starts(batches: pa.ChunkedArray) -> tuple[list[int], list[int]]:
+    """Return where the rows of each batch start, and the end; and the numbers of the batches.
+
+    >>> _batch_starts(pa.chunked_array([[3, 3, 5]]))
+    ([0, 2, 3], [3, 5])
+    """
+    numbers = batches.to_numpy()
+    if not len(numbers):
+        return [0], []
+    starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
+    return [*starts.tolist(), len(numbers)], numbers[starts].tolist()
+
+
+def with_number(rows: pa.Table, column: str, batch: int) -> pa.Table:
     """Return rows with one more column: the number of the batch that wrote them."""
     return rows.append_column(column, pa.repeat(pa.scalar(batch, pa.int64()), len(rows)))
 

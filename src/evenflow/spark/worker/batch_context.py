@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from evenflow.model import Plan
-from evenflow.spark.protocol.ledger import Entry, Ledger
+from evenflow.spark.protocol.ledger import Entry, Ledger, results_folder
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.report import Report
@@ -52,7 +52,7 @@ class BatchContext:
         self.due_us = dict(self.entry.due_us.get(self.worker, {}))
         name = f"{self.entry.batch:012d}-{self.worker:05d}-{uuid.uuid4().hex[:12]}"
         self.state_bundle = Bundle(f"state/{name}")
-        self.result_bundle = Bundle(f"results/data/{name}")
+        self.result_bundle = Bundle(f"{results_folder(self.entry.batch)}/{name}")
         self.exchange_bundle = Bundle(f"exchange/{name}")
 
     def is_hosted(self, uid: str) -> bool:

@@ -14,18 +14,17 @@ from pyspark import TaskContext
 from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.results_index import batch_of_file
+from evenflow.spark.protocol.results_index import ReadUnit, ResultsIndex, name_batches
 from evenflow.spark.protocol.source_options import SourceOptions
-from evenflow.spark.protocol.stored_results import with_batch
 from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.prefetch import prefetch
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.worker_process import WorkerProcess
 from evenflow.spark.worker.worker_state import TaskRuntime
-from evenflow.storage.bundle import PartRef, read_part, unpack
+from evenflow.storage import records
 from evenflow.storage.file_store import FileStore
 
-PART_REF_COLUMNS = "file string, offset long, length long, checksum string"
+READ_UNIT_COLUMNS = "unit binary"
 COLLECT_EVERY_TASKS = 500
 
 
@@ -96,24 +95,25 @@ class WorkerTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPartsTask:
-    """For mapInArrow over PART_REF_COLUMNS: returns the rows of the parts.
+class ReadResultsTask:
+    """For mapInArrow over READ_UNIT_COLUMNS: returns the rows of a query, or poison rows.
 
     `batch_column` names a column to add, with the batch that wrote the rows.
     """
 
     uri: str
+    kind: str
+    name: str
     batch_column: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the parts of one partition."""
-        store = FileStore(self.uri)
+        """Read the units of one partition."""
+        index = ResultsIndex(Ledger(FileStore(self.uri)))
         for batch in batches:
-            for ref in (PartRef(**columns) for columns in batch.to_pylist()):
-                rows = unpack(read_part(store, ref))
-                if self.batch_column is not None:
-                    rows = with_batch(rows, self.batch_column, batch_of_file(ref.file))
-                yield from rows.to_batches()
+            for encoded in batch.column(0).to_pylist():
+                unit = records.decode(encoded, ReadUnit)
+                rows = index.read(self.kind, self.name, unit)
+                yield from name_batches(rows, self.batch_column).to_batches()
 
 
 _ledgers: dict[CheckpointId, Ledger] = {}
