@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from evenflow.datasets.zipf import draw_zipf
 from evenflow.sql import Catalog, Engine, Stream, compile_query, compile_template
+from evenflow.sql.spill import EngineMemory
 from evenflow.sql.tasks.task import Task
 
 SECOND = 1_000_000
@@ -199,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", nargs="*", default=list(PARTS), help=f"of {', '.join(PARTS)}")
     chosen = parser.parse_args().work
-    engine = Engine(memory_limit="1GB")
+    engine = Engine(memory=EngineMemory(1 << 30))
     results = {}
     for name in chosen:
         function, batches = PARTS[name]

@@ -13,6 +13,7 @@ from tests.support.sql_oracle import CATALOG, TABLES
 from evenflow.errors import InputError
 from evenflow.sql import Engine, QueryFailed, compile_query
 from evenflow.sql.engine import ROWS_TABLE, TICK_SECONDS
+from evenflow.sql.spill import EngineMemory
 
 HOSTILE = [
     "SELECT * FROM read_csv('/etc/passwd')",
@@ -67,7 +68,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    made = Engine(memory_limit="64MB", statement_seconds=1.0)
+    made = Engine(memory=EngineMemory(64 << 20), statement_seconds=1.0)
     yield made
     made.close()
 

@@ -15,6 +15,7 @@ from tests.support.sql_values import SCHEMA
 from evenflow import run_local
 from evenflow.errors import InputError
 from evenflow.sql import Catalog, Engine, Program, Stream, compile_query
+from evenflow.sql.spill import EngineMemory
 
 FAILS = "fails"
 GROUP = 20
@@ -100,7 +101,7 @@ class Duel:
     def __init__(self, spark: SparkSession, rows: pa.Table, *, failing_rows: int = 1) -> None:
         self.spark, self.rows, self.failing_rows = spark, rows, failing_rows
         self.catalog = Catalog({"t": Stream(SCHEMA, "ts")})
-        self.engine = Engine(memory_limit="1GB")
+        self.engine = Engine(memory=EngineMemory(1 << 30))
         self.refused = 0
         register_view(spark, VIEW, rows)
 

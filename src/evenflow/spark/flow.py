@@ -1,8 +1,10 @@
 """`evenflow.Flow`: declare streams and queries, start them on Spark."""
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.codes import OnBadFile
+from evenflow.model.limits import Limits
 from evenflow.model.retention import Retention
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
@@ -61,12 +64,14 @@ class Flow(query_api.QueryMethods):
         active: int | None = None,
         durability: Literal["process", "power"] = "process",
         keep_results: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         """Use `workers` workers; the first `active` get work at the start (default: all).
 
         With durability `power` a commit waits for the disk, so it also survives a power loss; with
         `process` it survives the end of any process. `keep_results` removes results that are older,
-        for example than `"7 days"` or `"1000 batches"` (default: none).
+        for example than `"7 days"` or `"1000 batches"` (default: none). `limits` bounds the memory
+        and disk space of each worker process (default: shares of the machine).
         """
         if durability not in ("process", "power"):
             raise InputError(f"durability must be 'process' or 'power', got {durability!r}")
@@ -75,6 +80,7 @@ class Flow(query_api.QueryMethods):
         if active is not None and not 1 <= active <= workers:
             raise InputError(f"active must be between 1 and {workers} workers, got {active}")
         self._keep_results = None if keep_results is None else Retention.parse(keep_results)
+        self.runtime = partial(SqlRuntime, limits, _processes_per_machine(spark))
         self._spark = spark
         self._store = FileStore(str(checkpoint), power_safe=durability == "power")
         self._sources: dict[str, DataFrame] = {}
@@ -247,6 +253,14 @@ def _on_bad_file(name: str, frame: "DataFrame", value: str) -> OnBadFile:
                 f"source {name!r} has on_bad_file='skip', but it does not read files; remove it"
             ) from None
     return OnBadFile(value)
+
+
+def _processes_per_machine(spark: "SparkSession") -> int:
+    """Return how many worker processes share a machine; 0 if only the machine knows."""
+    context = spark.sparkContext
+    if re.fullmatch(r"local(\[.*\])?", str(context.master)):
+        return context.defaultParallelism
+    return int(context.getConf().get("spark.executor.cores", "0"))
 
 
 def _check_session(spark: "SparkSession") -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from evenflow.model.limits import Limits
 from evenflow.model.retention import Retention
 from evenflow.planning.controller import Balancing as Settings
 from evenflow.spec.dataclass_model import model_from_dataclass
@@ -165,6 +166,26 @@ def _check_keep(value: str) -> str:
     return value
 
 
+class LimitsSpec(SpecModel):
+    """Memory and disk space that SQL may use in each worker process."""
+
+    memory: str | None = Field(
+        None,
+        description="Memory of DuckDB: `2 GB`; what needs more spills to the local disk. Default: "
+        "a quarter of the machine's memory, divided by its worker processes.",
+    )
+    spill: str | None = Field(
+        None,
+        description="Disk space to spill to: `20 GB`; `0 B`: none. Default: half of what is free "
+        "in the folder for temporary files, divided by the worker processes.",
+    )
+
+    @model_validator(mode="after")
+    def _validate_sizes(self) -> "LimitsSpec":
+        Limits(self.memory, self.spill)
+        return self
+
+
 class ResultsSpec(SpecModel):
     """Committed results, which `run.results` and sinks read."""
 
@@ -283,6 +304,10 @@ class Spec(SpecModel):
     balancing: Annotated[BalancingSpec | None, BeforeValidator(_parse_balancing)] = Field(
         default_factory=BalancingSpec,
         description="Balancing of keys and queries. `off`: by hash and order of arrival.",
+    )
+    limits: LimitsSpec = Field(
+        default_factory=lambda: LimitsSpec.model_validate({}),
+        description="Memory and disk space of each worker process.",
     )
     results: ResultsSpec = Field(
         default_factory=lambda: ResultsSpec.model_validate({}), description="Committed results."

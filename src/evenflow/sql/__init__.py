@@ -7,7 +7,7 @@ program = compile_query("expensive", "SELECT ...", catalog, key=None)   # InputE
 program.kind      # stateless, aggregate, join, join_aggregate, template or python
 program.streams, program.tables, program.schema, program.time, program.lag_us, program.key
 
-engine = Engine(memory_limit="256MB")                # one per worker process
+engine = Engine()                                    # one per worker process
 task = program.open(engine, tables={"sectors": t})   # the query's state on one worker
 out = task.step({"trades": new_rows}, watermark_us)  # out.rows, out.late, out.poison
 saved = task.save()                                  # saved.manifest, saved.segments (new ones)

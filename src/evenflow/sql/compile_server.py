@@ -18,12 +18,13 @@ from evenflow.model.codes import QueryForm
 from evenflow.sql.catalog import Catalog, Stream, read_schema
 from evenflow.sql.engine import Engine
 from evenflow.sql.program import KeyArgument, Program, compile_query, compile_template
+from evenflow.sql.spill import EngineMemory
 from evenflow.sql.trial import TooExpensiveError, try_program
 
 CPU_SECONDS = 3
 WALL_SECONDS = 60.0  # a busy machine may need much more than the CPU time
 MEMORY_BYTES = 768 << 20  # on top of what the idle process has
-ENGINE_MEMORY = "256MB"
+ENGINE_MEMORY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def compile_and_try(request: CompileRequest, engine: Engine) -> Program:
 
 def serve(connection: Connection) -> None:
     """Answer each request with (program or refusal, whether this process goes on)."""
-    engine = Engine(memory_limit=ENGINE_MEMORY, statement_seconds=WALL_SECONDS)
+    engine = Engine(memory=EngineMemory(ENGINE_MEMORY_BYTES), statement_seconds=WALL_SECONDS)
     compile_and_try(_WARM_UP, engine)  # imports and first allocations do not count
     _limit_memory()
     while True:

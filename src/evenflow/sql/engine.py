@@ -1,11 +1,13 @@
-"""The only access to DuckDB: locked down, and limited in memory and time.
+"""The only access to DuckDB: locked down, and limited in memory, disk and time.
 
 Queries are untrusted. `translate` passes on only what is on its allow-list; should a statement slip
 through, it still reaches no file, network, extension, setting or Python variable here, and it is
-stopped when it runs too long.
+stopped when it runs too long. An engine that may spill to the disk can open the files of its own
+spill folder; so its statements are checked once more (`statement_check`).
 """
 
 import math
+import shutil
 import threading
 import time
 import warnings
@@ -13,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Literal
 
@@ -21,11 +24,11 @@ import pyarrow as pa
 from duckdb.sqltypes import VARCHAR
 
 from evenflow.sql.failures import describe_engine_error, is_plan_error
+from evenflow.sql.spill import EngineMemory, make_spill_folder
+from evenflow.sql.statement_check import find_file_access, may_open_files
 from evenflow.sql.types import to_physical_types
 
 _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
-    "temp_directory": "",
-    "max_temp_directory_size": "0KB",
     "threads": 1,
     "async_threads": 1,
     "max_expression_depth": 1000,
@@ -43,10 +46,11 @@ _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
 }
 _LOCKDOWN_STATEMENTS = (
     "SET TimeZone = 'UTC'",
-    "SET disabled_filesystems = 'LocalFileSystem'",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
+_NO_FILES_STATEMENT = "SET disabled_filesystems = 'LocalFileSystem'"
+_NO_SPILL = {"temp_directory": "", "max_temp_directory_size": "0KB"}
 
 ROWS_TABLE = "\x01rows"  # no query can contain a control character, so this is never a user's name
 MAX_STATEMENTS = 2_000
@@ -79,25 +83,38 @@ class Engine:
     `statement_seconds` limits one statement, `time_limit` all statements of a query's batch.
     """
 
-    def __init__(self, *, memory_limit: str = "256MB", statement_seconds: float = 30.0) -> None:
-        config = {**_CONNECT_OPTIONS, "memory_limit": memory_limit}
+    def __init__(
+        self,
+        *,
+        memory: EngineMemory = EngineMemory(),  # noqa: B008 - frozen
+        statement_seconds: float = 30.0,
+    ) -> None:
+        config = {**_CONNECT_OPTIONS, **_NO_SPILL}
+        config["memory_limit"] = f"{memory.memory_bytes // 1024}KiB"
+        folder = make_spill_folder() if memory.spill_bytes else None
+        if folder is not None:
+            config["temp_directory"] = folder
+            config["max_temp_directory_size"] = f"{memory.spill_bytes // 1024}KiB"
+        self._checked: dict[str, None] | None = None if folder is None else {}
         config["max_execution_time"] = max(1, round(statement_seconds * 1000))
         self._connection = duckdb.connect(":memory:", config=config)
         for name, function in (("unicode_upper", str.upper), ("unicode_lower", str.lower)):
             self._connection.create_function(name, function, [VARCHAR], VARCHAR)
-        for statement in _LOCKDOWN_STATEMENTS:
+        lockdown = (_NO_FILES_STATEMENT, *_LOCKDOWN_STATEMENTS)
+        for statement in lockdown if folder is None else _LOCKDOWN_STATEMENTS:
             self._connection.execute(statement)
         self._watch = _DeadlineWatch(self._connection)
         self._name_counter = count()
         self._statements: dict[tuple[str, pa.Schema], _PreparedStatement] = {}
         self._shared_tables: dict[int, _SharedTable] = {}
-        self._finalizer = weakref.finalize(self, _shut_down, self._watch, self._connection)
+        self._finalizer = weakref.finalize(self, _shut_down, self._watch, self._connection, folder)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Run one SELECT over the given tables."""
         registered: list[str] = []
         try:
             self._watch.raise_if_expired()
+            self._check_statement(sql)
             for name, table in tables.items():
                 self._connection.register(name, table)
                 registered.append(name)
@@ -133,6 +150,7 @@ class Engine:
             prepared = _PreparedStatement(f"statement_{next(self._name_counter)}", schema)
             self._connection.register(prepared.input_name, prepared)
             text = sql.replace(ROWS_TABLE, prepared.input_name)
+            self._check_statement(text)
             self._connection.execute(f"PREPARE {prepared.name} AS {text}")
         self._statements[sql, schema] = prepared  # the most recently used is last
         if len(self._statements) > MAX_STATEMENTS:
@@ -140,6 +158,20 @@ class Engine:
             self._connection.execute(f"DEALLOCATE {oldest.name}")
             self._connection.unregister(oldest.input_name)
         return prepared
+
+    def _check_statement(self, sql: str) -> None:
+        """Refuse a statement that could open a file, if this engine can open any."""
+        if self._checked is None or sql in self._checked:
+            return
+        if not may_open_files(sql, _table_functions()):
+            return
+        query = "SELECT json_serialize_sql($1::VARCHAR)"
+        tree = self._connection.execute(query, [sql]).fetchall()[0][0]
+        if (problem := find_file_access(tree)) is not None:
+            raise QueryFailed("error", problem)
+        self._checked[sql] = None
+        if len(self._checked) > MAX_STATEMENTS:
+            del self._checked[next(iter(self._checked))]
 
     def create_table(self, table: pa.Table) -> str:
         """Copy a table into the engine and return its name there."""
@@ -223,9 +255,21 @@ class _SharedTable:
     readers: int = 0
 
 
-def _shut_down(watch: "_DeadlineWatch", connection: duckdb.DuckDBPyConnection) -> None:
+@cache
+def _table_functions() -> frozenset[str]:
+    """Return the names of all functions that can stand in place of a table."""
+    with duckdb.connect(":memory:") as connection:
+        query = "SELECT function_name FROM duckdb_functions() WHERE function_type LIKE '%table%'"
+        return frozenset(str(name).lower() for (name,) in connection.execute(query).fetchall())
+
+
+def _shut_down(
+    watch: "_DeadlineWatch", connection: duckdb.DuckDBPyConnection, folder: str | None
+) -> None:
     watch.shut_down()
     connection.close()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _DeadlineWatch:

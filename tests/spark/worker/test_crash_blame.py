@@ -4,12 +4,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tests.support.local_runtime import Local
+import pytest
+from tests.support.local_runtime import Local, runtime
 from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.spark.worker.crash_blame import AttemptLog
-from evenflow.spark.worker.worker_process import MAX_OUTDATED_STATES
 from evenflow.sql import Engine
 from evenflow.storage.file_store import FileStore
 
@@ -70,8 +70,10 @@ def test_a_step_that_overran_its_limit_is_blamed_at_once_unless_it_ended(tmp_pat
     assert AttemptLog(store, 1, 7, 0, "t").blamed_uids == ["slow"], "also after a restart"
 
 
-def test_states_of_workers_that_moved_away_are_evicted(tmp_path: Path) -> None:
-    workers = MAX_OUTDATED_STATES + 3
+def test_states_of_workers_that_moved_away_are_evicted_by_a_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = 7
     local = Local(tmp_path, STREAMS, SUBMISSIONS[6:7], workers=workers)
     plan = local.committer.commands.next_registry_and_plan()[1]
     rows = {"trades": trades(np.random.default_rng(1), 40)}
@@ -88,5 +90,10 @@ def test_states_of_workers_that_moved_away_are_evicted(tmp_path: Path) -> None:
             local.batch(rows)
     local.processes = [first, second]
     local.batch(rows)
+    assert len(first.states) == workers, "all fit into the budget"
+    used = sorted((state.batch, state.size_bytes) for state in first.states.values())
+    monkeypatch.setattr(runtime(), "outdated_state_bytes", used[-3][1] + used[-2][1])
     local.batch(rows)
-    assert len(first.states) <= MAX_OUTDATED_STATES + 1
+    local.batch(rows)
+    assert len(first.states) <= 3
+    assert max(batch for batch, _ in used) <= max(state.batch for state in first.states.values())

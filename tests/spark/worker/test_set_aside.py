@@ -13,7 +13,6 @@ from evenflow.errors import InputError, StorageError
 from evenflow.spark.driver.pending_state import ResetWatermark
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.worker import set_aside, worker_batch
-from evenflow.storage.bundle import read_part, unpack
 
 DAY = 86_400 * SECOND
 SUMS = """SELECT window.start AS s, symbol, count(*) AS n
@@ -40,8 +39,7 @@ def at_time(rows: pa.Table, time_us: int) -> pa.Table:
 
 
 def stored(local: Local) -> pa.Table:
-    parts = local.committer.checkpoint.result_parts("poison", "trades")
-    return pa.concat_tables([unpack(read_part(local.store, part)) for part in parts])
+    return pa.concat_tables(local.tables("poison", "trades"))
 
 
 def play(local: Local, batches: list[pa.Table]) -> dict[str, object]:

@@ -1,16 +1,19 @@
 """Runs compiled queries in a worker process, with a limit on the time of each step."""
 
 import faulthandler
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
+from evenflow.model.limits import Limits
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.sql import Catalog, Engine, Task
+from evenflow.sql.spill import EngineMemory
 from evenflow.storage.bundle import PartRef
 from evenflow.storage.stored_parts import read_table
 
@@ -26,8 +29,12 @@ class SqlRuntime:
     Compiled queries and the catalog are cached for the registry that was used last.
     """
 
-    def __init__(self) -> None:
-        self._engine = Engine()
+    def __init__(self, limits: Limits = Limits(), processes: int = 0) -> None:  # noqa: B008 - frozen
+        """Share the memory of the machine with `processes` processes; 0: one for each core."""
+        processes = processes or os.cpu_count() or 1
+        memory = EngineMemory.by_limits(limits, processes)
+        self._engine = Engine(memory=memory)
+        self.outdated_state_bytes = memory.memory_bytes // 4
         self._registry = Registry()
         self._catalog = Catalog()
         self._programs: dict[str, CompiledQuery] = {}

@@ -12,15 +12,13 @@ from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.worker_batch import WorkerBatch
 from evenflow.spark.worker.worker_state import TaskRuntime, WorkerState
 
-MAX_OUTDATED_STATES = 4
-
 
 class WorkerProcess:
     """What worker tasks keep in their Python process between batches, for one checkpoint.
 
     Spark may run a worker's next batch in another process; the ledger decides whether the cached
-    state is still the committed one. Of the others, which share most segments with the committed
-    ones, the most recently used are kept.
+    state is still the committed one. Others share most segments with the committed ones: the most
+    recently used of them are kept, up to the runtime's budget.
     """
 
     def __init__(self, ledger: Ledger, runtime: TaskRuntime) -> None:
@@ -62,8 +60,11 @@ class WorkerProcess:
             for worker, state in self.states.items()
             if state.batch < entry.batch and state.index != entry.state_refs.get(worker)
         ]
-        for worker in outdated[:-MAX_OUTDATED_STATES]:
-            self.states.pop(worker).close()
+        kept_bytes = 0
+        for worker in reversed(outdated):
+            kept_bytes += self.states[worker].size_bytes
+            if kept_bytes > self.runtime.outdated_state_bytes:
+                self.states.pop(worker).close()
 
 
 def emulate_cost(report: Report, seconds_per_row: float) -> None:

@@ -25,6 +25,10 @@ from evenflow.storage.stored_parts import read_bytes, read_table
 class TaskRuntime(Protocol):
     """Opens tasks; each Python process has one (`SqlRuntime`, or a fake in tests)."""
 
+    @property
+    def outdated_state_bytes(self) -> int:
+        """How much state of workers that moved to another process is kept here."""
+
     def open_task(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
         """Return an empty task of a query."""
 
@@ -86,6 +90,12 @@ class WorkerState:
         """Close and remove all tasks."""
         for uid in list(self.tasks):
             self.drop_task(uid)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its segments and of its index."""
+        segments = [cached.segments.values() for cached in self.tasks.values()]
+        return len(self.index_record) + sum(ref.length for refs in segments for ref in refs)
 
     def live_files(self) -> tuple[str, ...]:
         """Return the files this state needs."""
