@@ -15,6 +15,7 @@ from evenflow.errors import MAX_ERROR_CHARACTERS, InputError
 from evenflow.sql import Catalog, Engine, Program, QueryFailed, Stream, compile_query
 from evenflow.sql.program import MAX_CHARACTERS_WRITTEN
 from evenflow.sql.query_plan import nodes_bottom_up, written_characters
+from evenflow.sql.spill import EngineMemory
 from evenflow.sql.translate import typed_expr
 
 
@@ -65,7 +66,7 @@ def test_nesting_makes_sql_longer_by_the_same_amount_at_each_level(template: str
 def test_operands_that_are_bound_give_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same 300 expressions, with all operands copied and with all operands bound."""
     table, grammar, bound = rows(7), Grammar(7), 0
-    catalog, engine = Catalog({"t": Stream(SCHEMA, "ts")}), Engine(memory_limit="1GB")
+    catalog, engine = Catalog({"t": Stream(SCHEMA, "ts")}), Engine(memory=EngineMemory(1 << 30))
     for _ in range(300):
         text = f"SELECT id, {grammar.expression().text} AS c FROM t"
         answers = []
