@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenflow.model.limits import Limits
+    from evenflow.model.limits import MemoryLimits
     from evenflow.planning.controller import Balancing
     from evenflow.spark.flow import Flow
     from evenflow.spark.run import Run
     from evenflow.sql.local import run_local
 
 __version__ = "0.2.0"
-__all__ = ["Balancing", "Flow", "Limits", "Run", "__version__", "run_local"]
+__all__ = ["Balancing", "Flow", "MemoryLimits", "Run", "__version__", "run_local"]
 
 _MODULES = {
     "Balancing": "evenflow.planning.controller",
     "Flow": "evenflow.spark.flow",
-    "Limits": "evenflow.model.limits",
+    "MemoryLimits": "evenflow.model.limits",
     "Run": "evenflow.spark.run",
     "run_local": "evenflow.sql.local",
 }

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model.limits import Limits
+from evenflow.model.limits import MemoryLimits
 from evenflow.sql import Catalog, Engine, QueryFailed, Stream, compile_query
 from evenflow.sql import spill as spill_module
 from evenflow.sql.engine import ROWS_TABLE
@@ -126,12 +126,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_limits_come_from_the_machine_or_from_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spill_module, "machine_memory_bytes", lambda: 64 << 30)
-    assert EngineMemory.by_limits(Limits(), 8).memory_bytes == 2 << 30
-    assert EngineMemory.by_limits(Limits(), 800).memory_bytes == 256 << 20
-    given = EngineMemory.by_limits(Limits("1 GB", "3 GB"), 8)
+    assert EngineMemory.by_limits(MemoryLimits(), 8).memory_bytes == 2 << 30
+    assert EngineMemory.by_limits(MemoryLimits(), 800).memory_bytes == 256 << 20
+    given = EngineMemory.by_limits(MemoryLimits("1 GB", "3 GB"), 8)
     assert (given.memory_bytes, given.spill_bytes) == (10**9, 3 * 10**9)
-    assert EngineMemory.by_limits(Limits(spill="0 B"), 8).spill_bytes == 0
+    assert EngineMemory.by_limits(MemoryLimits(spill="0 B"), 8).spill_bytes == 0
     assert machine_memory_bytes() > 1 << 28
     for memory in ("much", "1", "1 MB", "-1 GB"):
         with pytest.raises(InputError, match="memory"):
-            Limits(memory)
+            MemoryLimits(memory)

@@ -12,7 +12,7 @@ MIN_MEMORY_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemoryLimits:
     """What SQL may use in each worker process; None: a share of the machine.
 
     memory  of DuckDB, for example `2 GB`: joins, aggregates and reference tables while they are

@@ -14,7 +14,7 @@ from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.codes import OnBadFile
-from evenflow.model.limits import Limits
+from evenflow.model.limits import MemoryLimits
 from evenflow.model.retention import Retention
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
@@ -64,7 +64,7 @@ class Flow(query_api.QueryMethods):
         active: int | None = None,
         durability: Literal["process", "power"] = "process",
         keep_results: str | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: MemoryLimits = MemoryLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Use `workers` workers; the first `active` get work at the start (default: all).
 

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
-from evenflow.model.limits import Limits
+from evenflow.model.limits import MemoryLimits
 from evenflow.spark.arrow import arrow_schema
 from evenflow.spark.flow import Flow
 from evenflow.spec import CheckedSpec, files
@@ -32,7 +32,7 @@ def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str)
         checkpoint=checkpoint,
         durability=spec.durability,
         keep_results=spec.results.keep,
-        limits=Limits(**spec.limits.model_dump()),
+        limits=MemoryLimits(**spec.limits.model_dump()),
     )
     for name, source in spec.sources.items():
         frame = _conform(checked, name, _source_frame(checked, spark, name, source))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from evenflow.model.limits import Limits
+from evenflow.model.limits import MemoryLimits
 from evenflow.model.retention import Retention
 from evenflow.planning.controller import Balancing as Settings
 from evenflow.spec.dataclass_model import model_from_dataclass
@@ -182,7 +182,7 @@ class LimitsSpec(SpecModel):
 
     @model_validator(mode="after")
     def _validate_sizes(self) -> "LimitsSpec":
-        Limits(self.memory, self.spill)
+        MemoryLimits(self.memory, self.spill)
         return self
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
-from evenflow.model.limits import Limits
+from evenflow.model.limits import MemoryLimits
 from evenflow.model.time import NO_WATERMARK_US, event_times_us, valid_time_mask
 from evenflow.sql.catalog import Catalog, Stream
 from evenflow.sql.engine import Engine
@@ -56,7 +56,7 @@ def run_local(
         {name: table.schema for name, table in references.items()},
     )
     program = compile_query(_QUERY, sql, catalog)
-    engine = Engine(memory=EngineMemory.by_limits(Limits(), processes=1))
+    engine = Engine(memory=EngineMemory.by_limits(MemoryLimits(), processes=1))
     try:
         tasks = [program.open(engine, references) for _ in range(workers)]
         results = [program.schema.empty_table()]

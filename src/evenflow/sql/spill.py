@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.model.limits import Limits, size_bytes
+from evenflow.model.limits import MemoryLimits, size_bytes
 
 _FOLDER_PREFIX = "evenflow-spill-"
 _LEAST_BYTES = 256 << 20
@@ -24,7 +24,7 @@ class EngineMemory:
     spill_bytes: int = 0
 
     @classmethod
-    def by_limits(cls, limits: Limits, processes: int) -> "EngineMemory":
+    def by_limits(cls, limits: MemoryLimits, processes: int) -> "EngineMemory":
         """Return what each of the worker processes of this machine may use."""
         share = int(machine_memory_bytes() * _MEMORY_SHARE) // max(1, processes)
         memory = max(_LEAST_BYTES, share)

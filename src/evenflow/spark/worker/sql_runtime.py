@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from evenflow.model.limits import Limits
+from evenflow.model.limits import MemoryLimits
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, Registry
@@ -29,7 +29,7 @@ class SqlRuntime:
     Compiled queries and the catalog are cached for the registry that was used last.
     """
 
-    def __init__(self, limits: Limits = Limits(), processes: int = 0) -> None:  # noqa: B008 - frozen
+    def __init__(self, limits: MemoryLimits = MemoryLimits(), processes: int = 0) -> None:  # noqa: B008 - frozen
         """Share the memory of the machine with `processes` processes; 0: one for each core."""
         processes = processes or os.cpu_count() or 1
         memory = EngineMemory.by_limits(limits, processes)
