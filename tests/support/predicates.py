@@ -14,11 +14,20 @@ def each_key_placed_once(keys: KeyLoads, plan: KeyPlan) -> None:
 
 
 def load_conserved(keys: KeyLoads, plan: KeyPlan) -> None:
-    assert np.isclose(plan.loads.sum(), keys.cost.sum())
+    """All load is on some worker; every further owner of a split key pays its shared part."""
+    repeated = sum((len(o) - 1) * keys.shared_cost[key] for key, o in plan.splits.items())
+    assert np.isclose(plan.loads.sum(), keys.cost.sum() + repeated)
 
 
 def loads_follow_from_owners(keys: KeyLoads, plan: KeyPlan) -> None:
-    assert np.allclose(plan.loads, keys.worker_loads(plan.owner))
+    assert np.allclose(plan.loads, keys.worker_loads(plan.owner, plan.splits))
+
+
+def owners_are_distinct_and_home_is_first(keys: KeyLoads, plan: KeyPlan) -> None:
+    for key, owners in plan.splits.items():
+        assert 2 <= len(owners) == len(set(owners))
+        assert set(owners) <= set(range(keys.workers))
+        assert plan.owner[key] == owners[0]
 
 
 def bounds_kept_or_refused_by_name(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> None:

@@ -1,7 +1,7 @@
 """Input of the planners of keys and operators. Load is CPU seconds needed per second."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ class KeyLoads:
     owner      F(k), the worker that has the key now
     names      for verdicts; defaults to the position of the key
     immovable  marks keys that no planner may move; defaults to none
+    shared     part of the cost that every owner of a split key pays; defaults to all of it, so that
+               splitting gains nothing
+    splits     present owners of split keys, home first; `owner` has their homes
     """
 
     cost: Floats
@@ -30,6 +33,8 @@ class KeyLoads:
     workers: int
     names: Sequence[Any] | None = None
     immovable: Bools | None = None
+    shared: Floats | None = None
+    splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
@@ -49,8 +54,10 @@ class KeyLoads:
     def __post_init__(self) -> None:
         freeze_arrays(self)
         lengths = {len(self.cost), len(self.state), len(self.home), len(self.owner)}
-        if len(lengths | {len(self.immovable_mask)}) > 1:
-            raise InputError("cost, state, home, owner and immovable need one entry for each key")
+        if len(lengths | {len(self.immovable_mask), len(self.shared_cost)}) > 1:
+            raise InputError("cost, state, home, owner and others need one entry for each key")
+        if bool((self.shared_cost > self.cost * (1 + 1e-9)).any()):
+            raise InputError("the shared cost of a key exceeds its cost")
         if self.workers < 1:
             raise InputError(f"at least one worker is needed, got {self.workers}")
         for name, values in (("cost", self.cost), ("state", self.state)):
@@ -74,10 +81,37 @@ class KeyLoads:
         """`immovable` as an array in any case."""
         return np.zeros(len(self), dtype=np.bool_) if self.immovable is None else self.immovable
 
-    def worker_loads(self, owner: Workers | None = None) -> Floats:
+    @property
+    def shared_cost(self) -> Floats:
+        """`shared` as an array in any case."""
+        return self.cost if self.shared is None else self.shared
+
+    @property
+    def divisible(self) -> bool:
+        """Whether splitting some key would gain anything."""
+        return self.shared is not None and bool((self.shared < self.cost).any())
+
+    def owners_of(self, key: int) -> tuple[int, ...]:
+        """Return the present owners of a key, its home first."""
+        return self.splits.get(key, (int(self.owner[key]),))
+
+    def piece_cost(self, key: int, owners: int) -> float:
+        """Return what each of some owners has of a key."""
+        shared = float(self.shared_cost[key])
+        return shared + (float(self.cost[key]) - shared) / owners
+
+    def worker_loads(
+        self,
+        owner: Workers | None = None,
+        splits: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Floats:
         """Return L(d) of every worker, with the current owners or others."""
-        owner = self.owner if owner is None else owner
+        if owner is None:
+            owner, splits = self.owner, self.splits if splits is None else splits
         loads: Floats = np.bincount(owner, weights=self.cost, minlength=self.workers).astype(float)
+        for key, owners in (splits or {}).items():
+            loads[owner[key]] -= self.cost[key]
+            loads[list(owners)] += self.piece_cost(key, len(owners))
         return loads
 
 

@@ -28,13 +28,21 @@ from evenflow.planning.keys.balance_goal import BalanceGoal, plan_owners
 from evenflow.planning.keys.key_moves import KeyMoveFinder, KeyMoves
 from evenflow.planning.keys.mixed import mixed_owners
 from evenflow.planning.keys.problem import KeyConfig, KeyPlan
+from evenflow.planning.keys.split import plan_with_splits
 
 INITIAL_PRICE = 0.01  # of an entry, in mean states: of equals the fewer and heavier keys move
 PRICE_TOLERANCE = 1.05  # prices this near each other need no further search
 
 
 def cover(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
-    """Relieve overloaded workers at the least state moved, within the table bound."""
+    """Relieve overloaded workers at the least state moved, within the table bound.
+
+    Keys that can be split are, if no plan of whole keys keeps the balance bound.
+    """
+    return plan_with_splits(_cover_whole_keys, keys, config, rng)
+
+
+def _cover_whole_keys(keys: KeyLoads, config: KeyConfig, rng: Rng) -> KeyPlan:
     return plan_owners(
         keys, config, lambda goal: _cover_owners(keys, config, goal), only_if_needed=True
     )

@@ -1,7 +1,7 @@
 """What a key planner is given, and what it returns."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,11 +17,13 @@ class KeyConfig:
     max_imbalance  theta_max: no worker may carry more than (1 + theta_max) times the mean load
     max_table      A_max: entries the routing table may have
     beta           weight of cost against state when Mixed and MinMig choose keys to move
+    max_owners     workers that a split key may have; 1: no key is split
     """
 
     max_imbalance: float = 0.08
     max_table: int = 3000
     beta: float = 1.5
+    max_owners: int = 1 << 30
 
     def __post_init__(self) -> None:
         for name in ("max_imbalance", "max_table", "beta"):
@@ -32,12 +34,14 @@ class KeyConfig:
 class KeyPlan:
     """The new owner of every key, the loads that follow, and a verdict for each broken bound.
 
-    The routing table holds the keys whose owner is not their home, the hash worker.
+    The routing table holds the keys whose owner is not their home, the hash worker, and the split
+    keys with all their owners; `owner` has the first of them.
     """
 
     owner: Workers
     loads: Floats
     verdicts: tuple[Verdict, ...] = ()
+    splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "owner", frozen(self.owner, np.int32))
@@ -45,7 +49,9 @@ class KeyPlan:
 
     def table_size(self, keys: KeyLoads) -> int:
         """Return N_A, the number of entries of the new routing table."""
-        return int(np.count_nonzero(self.owner != keys.home))
+        away = self.owner != keys.home
+        away[list(self.splits)] = True
+        return int(np.count_nonzero(away))
 
 
 KeyPlanner = Callable[[KeyLoads, KeyConfig, np.random.Generator], KeyPlan]
