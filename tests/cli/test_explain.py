@@ -9,6 +9,12 @@ def route(query: str, before: int, after: int, **more: Any) -> dict[str, Any]:
     return {"query": query, "before": before, "after": after, **more}
 
 
+def test_a_split_key_is_listed_with_all_its_workers() -> None:
+    move = route("sums", 1, 1, key="a", owners_before=[1], owners_after=[1, 4, 6])
+    decision = {"moves": [move], "measured": None}
+    assert list(_move_rows(decision, complete=True)) == [("sums", "a", "1 -> 1, 4, 6", "")]
+
+
 def test_state_is_listed_once_per_route_and_for_light_keys() -> None:
     decision = {
         "moves": [

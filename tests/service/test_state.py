@@ -9,7 +9,7 @@ from tests.support.service_world import StreamSpec, World, decision, hot_key, lo
 
 from evenflow.model.decision import BalanceMetrics, Outcome
 from evenflow.model.plan import Move
-from evenflow.model.routing import RoutingTable
+from evenflow.model.routing import KeySplit, RoutingTable
 from evenflow.service import present
 from evenflow.service.metrics import Metrics
 from evenflow.service.present import ObservedRun
@@ -69,7 +69,11 @@ def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> Non
     moved = replace(world.plan, tables={"k": RoutingTable.from_entries(keys.hashes, [2])})
     after = replace(idle, next_plan=moved)
     (key,) = present.hot_key_infos(ObservedRun(moved, world.queries, {}, (busy, after)))
-    assert (key.key, key.owner) == ("hot", 2)
+    assert (key.key, key.owner, key.owners) == ("hot", 2, [2])
+    split = RoutingTable().with_splits([KeySplit(int(keys.hashes[0]), (2, 0), "events")])
+    shared = replace(idle, next_plan=replace(world.plan, tables={"k": split}))
+    (both,) = present.hot_key_infos(ObservedRun(world.plan, world.queries, {}, (busy, shared)))
+    assert (both.owner, both.owners) == (2, [2, 0])
     assert key.share == pytest.approx(0.5 / 0.8)
 
 

@@ -48,7 +48,7 @@ _KEY_COLUMNS: Columns = {
     "query": lambda key: key["query"],
     "key": lambda key: key["key"],
     "share": lambda key: f"{key['share']:.2%}",
-    "worker": lambda key: str(key["owner"]),
+    "worker": lambda key: ", ".join(map(str, key["owners"])),
 }
 
 
@@ -166,7 +166,8 @@ def _move_rows(decision: dict[str, Any], *, complete: bool) -> Iterator[tuple[st
     sizes = {(t["query"], t["before"], t["after"]): format_bytes(t["bytes"]) for t in transfers}
     for move in decision["moves"]:
         route = move["query"], move["before"], move["after"]
-        yield _move_row(route, move["key"] or "whole query", sizes.pop(route, ""))
+        row = _move_row(route, move["key"] or "whole query", sizes.pop(route, ""))
+        yield (*row[:2], _split_workers(move), row[3]) if move.get("owners_after") else row
     if complete:
         for route, size in sizes.items():
             yield _move_row(route, "light keys", size)
@@ -175,6 +176,12 @@ def _move_rows(decision: dict[str, Any], *, complete: bool) -> Iterator[tuple[st
 def _move_row(route: tuple[str, int, int], key: str, size: str) -> tuple[str, ...]:
     query, before, after = route
     return query, key, f"{before} -> {after}", size
+
+
+def _split_workers(move: dict[str, Any]) -> str:
+    """Return all workers of a key that is split before or after."""
+    before, after = (", ".join(map(str, move[side])) for side in ("owners_before", "owners_after"))
+    return f"{before} -> {after}"
 
 
 def _measured(decision: dict[str, Any]) -> Any:

@@ -28,6 +28,7 @@ class Trigger(Code):
     DRAIN = "drain"  # a worker was requested to be drained
     ACTIVATE = "activate"  # a drained worker was requested to work again
     ARRIVAL = "arrival"  # queries were placed, and nothing else was decided
+    COOLED = "cooled"  # a split key needs fewer workers
     PROMOTION = "promotion"  # a whole query outgrew one worker and becomes keyed
     STAGED = "staged"  # an earlier plan exceeded the move budget; this is its next stage
     MANUAL = "asked"  # a manual plan, a rollback, a pin, or the plan of a user's controller

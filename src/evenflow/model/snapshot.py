@@ -133,11 +133,15 @@ def imbalance(loads: Floats, active: tuple[int, ...] | None = None) -> float:
 
 
 class HotKey(NamedTuple):
-    """A key, its share of the cost of the query's rows, and its worker in the next plan."""
+    """A key, its share of the cost of the query's rows, and its worker in the next plan.
+
+    A split key has several `owners`; `owner` is the first of them.
+    """
 
     name: str
     share: float
     owner: int
+    owners: tuple[int, ...] = ()
 
 
 def hot_keys(snapshots: Sequence[Snapshot], query: str, count: int) -> list[HotKey]:
@@ -150,9 +154,10 @@ def hot_keys(snapshots: Sequence[Snapshot], query: str, count: int) -> list[HotK
             continue
         shares = keys.cost_shares()
         order = np.argsort(-shares, kind="stable")[:count]
-        owners = snapshots[-1].next_plan.route(query, keys.hashes[order])
+        plan = snapshots[-1].next_plan
+        owners = [plan.owners_of_key(query, int(keys.hashes[key])) for key in order]
         return [
-            HotKey(keys.names[key], float(shares[key]), int(owner))
-            for key, owner in zip(order, owners, strict=True)
+            HotKey(keys.names[key], float(shares[key]), workers[0], workers)
+            for key, workers in zip(order, owners, strict=True)
         ]
     return []

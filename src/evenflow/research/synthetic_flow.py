@@ -25,6 +25,8 @@ class QueryDemand:
     state_bytes    state of each key
     fixed_seconds  additional load on every worker that runs the query
     row_seconds    load of one row
+    split_by       stream to split keys by; empty: they cannot be split
+    shared_part    part of the load of a key that every owner of a split has
     """
 
     key_seconds: Callable[[int], Floats]
@@ -34,6 +36,8 @@ class QueryDemand:
     pinned: bool = False
     fixed_seconds: float = 0.0
     row_seconds: float = 1 / ROWS_PER_SECOND
+    split_by: str = ""
+    shared_part: float = 0.0
 
 
 @dataclass(slots=True)
@@ -132,7 +136,19 @@ class SyntheticFlow:
     def _worker_loads(self, name: str, query: QueryDemand, cost: Floats) -> Floats:
         owners = self._owners(name, query)
         loads: Floats = np.bincount(owners, weights=cost, minlength=self.plan.workers).astype(float)
+        for key, workers in self._splits(name, query).items():
+            shared = query.shared_part * cost[key]
+            loads[owners[key]] -= cost[key]
+            loads[list(workers)] += shared + (cost[key] - shared) / len(workers)
         return loads + self._fixed_loads(name, query)
+
+    def _splits(self, name: str, query: QueryDemand) -> dict[int, tuple[int, ...]]:
+        """Return the split keys, by position, and their owners."""
+        splits = self.plan.tables[name].splits if name in self.plan.tables else ()
+        if not splits or query.hashes is None:
+            return {}
+        at = {int(query.hashes[key]): key for key in range(len(query.hashes))}
+        return {at[split.key_hash]: split.owners for split in splits}
 
     def _fixed_loads(self, name: str, query: QueryDemand) -> Floats:
         """Return the fixed load of a query on each worker that runs it."""
@@ -152,7 +168,10 @@ class SyntheticFlow:
     def _query_load(self, name: str, query: QueryDemand) -> QueryLoad:
         factors = self._measurement_factors()
         owners = self._owners(name, query)
-        cost = query.key_seconds(self.batch) * factors[owners]
+        measured = factors[owners]
+        for key, workers in self._splits(name, query).items():
+            measured[key] = factors[list(workers)].mean()
+        cost = query.key_seconds(self.batch) * measured
         load = self._worker_loads(name, query, cost)
         held = np.bincount(owners, minlength=self.plan.workers).astype(np.float64)
         rows = np.rint(load / query.row_seconds).astype(np.int64)
@@ -161,6 +180,7 @@ class SyntheticFlow:
             keys=self._key_stats(name, query, owners, cost) if name in self.plan.tables else None,
             pinned=query.pinned,
             keyable=query.hashes is not None,
+            split_streams=(query.split_by,) if query.split_by else (),
         )  # fmt: skip
 
     def _key_stats(self, name: str, query: QueryDemand, owners: Workers, cost: Floats) -> KeyStats:
@@ -180,6 +200,7 @@ class SyntheticFlow:
             tuple(f"key{at}" for at in heavy), counts,
             rest + fixed, counts.astype(np.float64) * query.state_bytes,
             fixed, np.rint(cost[heavy] / query.row_seconds).astype(np.int64),
+            query.shared_part * cost[heavy], (query.split_by,) * len(heavy),
         )  # fmt: skip
 
     def _shipped_bytes(self) -> dict[str, Floats]:

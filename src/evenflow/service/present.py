@@ -188,6 +188,7 @@ def hot_key_infos(
             key=printable(key.name, MAX_KEY_CHARACTERS),
             share=key.share,
             owner=key.owner,
+            owners=list(key.owners),
         )
         for name in seen.plan.tables
         if query in (None, name)

@@ -76,12 +76,16 @@ class StreamInfo(ApiModel):
 
 
 class HotKeyInfo(ApiModel):
-    """A heavy key of a keyed query: its share of the query's row cost, and its worker."""
+    """A heavy key of a keyed query: its share of the query's row cost, and its worker.
+
+    A key that is split has several `owners`; `owner` is the first of them.
+    """
 
     query: str
     key: str
     share: float
     owner: int
+    owners: list[int]
 
 
 class CorrelationMatrix(ApiModel):

@@ -105,4 +105,9 @@ def _worker_of_query(plan: Plan, query: str) -> int | None:
 
 def _keys_arrived(plan: Plan, query: str, moves: Sequence[Move]) -> bool:
     hashes = np.array([move.key_hash for move in moves], dtype=np.uint64)
-    return bool((plan.route(query, hashes) == [move.after for move in moves]).all())
+    arrived = bool((plan.route(query, hashes) == [move.after for move in moves]).all())
+    return arrived and all(
+        plan.owners_of_key(query, move.key_hash) == move.owners_after
+        for move in moves
+        if move.owners_after and move.key_hash is not None
+    )

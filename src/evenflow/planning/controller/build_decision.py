@@ -39,6 +39,7 @@ class DecisionContext:
     stream_bytes   mean bytes per batch of one copy of each stream
     recently_left  workers that items left within the cooldown, and may not return to
     last_planned   batch of the last decision that moved keys of a query
+    last_split     batch of the last decision that changed the owners of its split keys
     move_price     seconds that moving a megabyte costs, learnt from earlier hand-overs
     interval       usual seconds from batch to batch; 0: not known
     """
@@ -49,6 +50,7 @@ class DecisionContext:
     stream_bytes: dict[str, float]
     recently_left: RecentlyLeft
     last_planned: Mapping[str, int]
+    last_split: Mapping[str, int]
     move_price: float
     interval: float
     config: Balancing
@@ -66,9 +68,19 @@ class DecisionContext:
         before = predicted_balance(loads, last, rates)
         left = recently_left_workers(decisions, last.batch, config.cooldown)
         planned = last_key_moves(decisions, window[0].batch)
-        price = learnt_move_price(snapshots, config.move_seconds_per_mb)
-        interval = batch_interval(window)
-        return cls(window, loads, before, rates, left, planned, price, interval, config)
+        split = last_key_moves(decisions, last.batch - config.cooldown, split=True)
+        return cls(
+            window=window,
+            loads=loads,
+            before=before,
+            stream_bytes=rates,
+            recently_left=left,
+            last_planned=planned,
+            last_split=split,
+            move_price=learnt_move_price(snapshots, config.move_seconds_per_mb),
+            interval=batch_interval(window),
+            config=config,
+        )
 
     @property
     def last_snapshot(self) -> Snapshot:

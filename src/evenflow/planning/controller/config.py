@@ -31,6 +31,7 @@ class Balancing:
     max_imbalance    load above the mean that a worker may carry
     hysteresis       part of `max_imbalance` that a plan leaves free, so that it lasts
     max_table        entries of a routing table
+    max_owners       workers that may share a hot key; 1: no key is split, None: all
     window           recent batches that decisions are based on
     samples          batches needed before the first decision
     confidence       standard errors by which a bound must be exceeded
@@ -60,6 +61,7 @@ class Balancing:
     max_imbalance: float = 0.08
     hysteresis: float = 0.75
     max_table: int = 3000
+    max_owners: int | None = None
     window: int = 16
     samples: int = 3
     confidence: float = 3.0
@@ -92,7 +94,7 @@ class Balancing:
             raise InputError(
                 f"samples must be between 1 and window = {self.window}, got {self.samples}"
             )
-        for name in ("budget_bytes", "budget_items"):
+        for name in ("budget_bytes", "budget_items", "max_owners"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be above 0, or None for no limit, got {value}")
@@ -106,6 +108,11 @@ class Balancing:
     def target_imbalance(self) -> float:
         """The imbalance that plans aim at; below the bound, so that they last."""
         return self.max_imbalance * (1 - self.hysteresis)
+
+    @property
+    def most_owners(self) -> int:
+        """`max_owners` as a number in any case."""
+        return 1 << 30 if self.max_owners is None else self.max_owners
 
     def new_rng(self) -> np.random.Generator:
         """Return a new generator; equal inputs give equal decisions."""

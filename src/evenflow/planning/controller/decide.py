@@ -16,7 +16,11 @@ from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.drain import drainable_workers, plan_with_drained
 from evenflow.planning.controller.predict import same_plan
 from evenflow.planning.controller.promotion import promote_queries, queries_to_promote
-from evenflow.planning.controller.rebalance_keys import rebalance_keys
+from evenflow.planning.controller.rebalance_keys import (
+    KeyRebalance,
+    rebalance_keys,
+    shrink_splits,
+)
 from evenflow.planning.controller.rebalance_queries import (
     QueryRebalance,
     rebalance_queries,
@@ -25,6 +29,7 @@ from evenflow.planning.controller.rebalance_queries import (
 from evenflow.planning.controller.stage import refit_target
 from evenflow.planning.controller.worker_loads import WorkerLoads
 
+MAX_NOTES = 3  # split keys named in a message
 NO_CHANGE_REASONS = (
     Reason.INFEASIBLE,
     Reason.COOLDOWN,
@@ -162,6 +167,7 @@ def _fix_imbalance(draft: PlanDraft) -> None:
         if loads.confident_imbalance(config.confidence, planned) <= bound:
             even = draft.context.predict_balance(loads).imbalance <= bound
             draft.no_change_reasons.add(Reason.BALANCED if even else Reason.NOT_SURE)
+            _shrink_splits(draft)
             return
         excess = float(loads.mean_loads.max() - loads.mean_loads.mean())
         if not draft.context.is_worth_a_plan(excess):
@@ -194,8 +200,25 @@ def _rebalance_keys(draft: PlanDraft, forced: bool) -> None:
         draft.add_step_result(step.reason, step.verdicts)
         if step.table is not None:
             plan = replace(draft.plan, tables={**draft.plan.tables, name: step.table})
-            message = f"keys of {name}: from {step.before:.3f} to {step.after:.3f} times the mean"
-            draft.apply_change(plan, Trigger.IMBALANCE, Reason.KEYS, message)
+            draft.apply_change(plan, Trigger.IMBALANCE, Reason.KEYS, _describe_keys(name, step))
+
+
+def _shrink_splits(draft: PlanDraft) -> None:
+    """Give split keys that cooled down fewer workers."""
+    if draft.context.config.keys == OFF:
+        return
+    for name in sorted(draft.loads.keyed_queries):
+        step = shrink_splits(draft.loads, name, draft.context)
+        if step.table is not None:
+            plan = replace(draft.plan, tables={**draft.plan.tables, name: step.table})
+            draft.apply_change(plan, Trigger.COOLED, Reason.KEYS, _describe_keys(name, step))
+
+
+def _describe_keys(name: str, step: KeyRebalance) -> str:
+    change = f"keys of {name}: from {step.before:.3f} to {step.after:.3f} times the mean"
+    more = len(step.notes) - MAX_NOTES
+    notes = [*step.notes[:MAX_NOTES], *([f"{more} more split keys change"] if more > 0 else [])]
+    return "; ".join([change, *notes])
 
 
 def _rebalance_queries(draft: PlanDraft, forced: bool) -> None:

@@ -1,13 +1,13 @@
 """What the keys of a query cost, estimated from the batches since its shares last changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import Plan, Snapshot, home_workers
+from evenflow.model import KeyLoads, Plan, Snapshot, home_workers
 from evenflow.model.arrays import Floats, Hashes, Workers
-from evenflow.planning.controller.predict import redistribute_rest
+from evenflow.planning.controller.predict import key_position, redistribute_rest
 from evenflow.planning.controller.sampling_error import rest_variances
 from evenflow.planning.controller.shrinkage import expected_counts, shrink_to_mean
 
@@ -20,6 +20,10 @@ class KeyEstimate:
 
     The arrays list the heavy keys, then one entry per worker for everything else on it: the light
     keys and fixed cost of the query (`light_load`), and the load of all other queries.
+
+    shared    part of the cost that every owner of a split pays; all of it if a key cannot be split
+    split_by  stream to split each heavy key by
+    splits    heavy keys that are split, and their owners
     """
 
     query: str
@@ -31,6 +35,9 @@ class KeyEstimate:
     owner: Workers
     light_load: Floats
     plan: Plan
+    shared: Floats
+    split_by: tuple[str, ...]
+    splits: Mapping[int, tuple[int, ...]]
 
     @property
     def heavy(self) -> slice:
@@ -42,17 +49,41 @@ class KeyEstimate:
         """The entries of everything else, one per worker."""
         return slice(len(self.hashes), len(self.cost))
 
-    def worker_loads(self, owner: Workers | None = None) -> Floats:
-        """Return the load of each active worker, with the current owners or others."""
-        owner = self.owner if owner is None else owner
-        loads: Floats = np.bincount(owner, self.cost, len(self.plan.active)).astype(float)
-        return loads
+    def key_loads(self, state: Floats | None = None) -> KeyLoads:
+        """Return the keys as the input of a planner, with other sizes of state if given."""
+        immovable = np.zeros(len(self.cost), dtype=np.bool_)
+        immovable[self.immovable] = True
+        return KeyLoads(
+            cost=self.cost,
+            state=self.state_bytes if state is None else state,
+            home=self.home,
+            owner=self.owner,
+            workers=len(self.plan.active),
+            immovable=immovable,
+            shared=self.shared,
+            splits=self.splits,
+        )
+
+    def worker_loads(self) -> Floats:
+        """Return the load of each active worker."""
+        return self.key_loads().worker_loads()
 
     def query_loads(self) -> Floats:
         """Return the load of this query alone on each active worker."""
-        heavy = self.owner[self.heavy], self.cost[self.heavy]
-        loads: Floats = self.light_load + np.bincount(*heavy, len(self.plan.active))
-        return loads
+        other_queries = self.cost[self.immovable] - self.light_load
+        result: Floats = self.worker_loads() - other_queries
+        return result
+
+    def least_costs(self, max_owners: int) -> Floats:
+        """Return the smallest piece of each heavy key, with as many owners as there may be."""
+        shared, owners = self.shared[self.heavy], min(max_owners, len(self.plan.active))
+        result: Floats = shared + (self.cost[self.heavy] - shared) / max(owners, 1)
+        return result
+
+    def cost_share(self, key: int) -> float:
+        """Return the part of the query's load that a key has."""
+        total = float(self.cost[self.heavy].sum() + self.light_load.sum())
+        return float(self.cost[key]) / total if total > 0 else 0.0
 
     def display_name(self, key: int) -> str:
         """Return the name of a key for messages: its hash if the name is not known."""
@@ -73,6 +104,8 @@ def estimate_keys(
     hashes, at = np.unique(np.concatenate([k.hashes for _, k in stats]), return_inverse=True)
     costs = np.concatenate([k.cost for _, k in stats])
     cost: Floats = (scale * np.bincount(at, costs, len(hashes))).astype(np.float64)
+    shared = np.bincount(at, np.concatenate([k.shared_cost for _, k in stats]), len(hashes))
+    shared_part = np.minimum(shared * scale / np.maximum(cost, 1e-300), 1.0)
     counted = np.concatenate([k.rows for _, k in stats])
     rows: Floats = np.bincount(at, counted, len(hashes)).astype(np.float64)
     state_bytes, light = np.zeros(len(hashes)), np.zeros((2, plan.workers))
@@ -83,6 +116,7 @@ def estimate_keys(
         light[0] += redistribute_rest(keys.rest_cost, snapshot.plan, plan) * scale
         light[1] += redistribute_rest(variance, snapshot.plan, plan) * scale**2
     newest = stats[-1][1]
+    streams = _split_streams(snapshots, name)
     active = list(plan.active)
     workers = np.arange(len(active), dtype=np.int32)
     position = np.full(plan.workers, -1, dtype=np.int32)
@@ -90,22 +124,51 @@ def estimate_keys(
     homes = position[home_workers(hashes, plan.workers, plan.drained)]
     owners = position[plan.route(name, hashes)]
     owners = np.where(owners < 0, homes, owners)
-    heavy = (rows >= MIN_KEY_ROWS) | np.isin(hashes, plan.tables[name].hashes)
+    table = plan.tables[name]
+    listed = np.concatenate([table.hashes, table.split_hashes])
+    heavy = (rows >= MIN_KEY_ROWS) | np.isin(hashes, listed)
     owner, few = owners[~heavy], cost[~heavy]
     light_load = light[0, active] + np.bincount(owner, few, len(active))
     lucky = np.bincount(owner, few**2 / np.maximum(rows[~heavy], 1), len(active))
     light_load = shrink_to_mean(light_load, light[1, active] + lucky)
+    usual_cost = _usual_cost(cost[heavy], rows[heavy])
+    split_by = tuple(streams.get(int(key), "") for key in hashes[heavy])
+    divisible = np.array([bool(stream) for stream in split_by], dtype=np.bool_)
+    splits = {
+        key: tuple(int(position[owner]) for owner in split.owners)
+        for split in table.without_workers(plan.drained).splits
+        if (key := key_position(hashes[heavy], split.key_hash)) is not None
+    }
+    owner_of_key = owners[heavy]
+    for key, workers_of_key in splits.items():
+        owner_of_key[key] = workers_of_key[0]
+    immovable_load = light_load + other_queries
     return KeyEstimate(
         query=name,
         hashes=hashes[heavy],
         key_names=dict(zip(newest.hashes.tolist(), newest.names, strict=False)),
-        cost=np.concatenate([_usual_cost(cost[heavy], rows[heavy]), light_load + other_queries]),
+        cost=np.concatenate([usual_cost, immovable_load]),
         state_bytes=np.concatenate([state_bytes[heavy], np.zeros(len(active))]),
         home=np.concatenate([homes[heavy], workers]),
-        owner=np.concatenate([owners[heavy], workers]).astype(np.int32),
+        owner=np.concatenate([owner_of_key, workers]).astype(np.int32),
         light_load=light_load,
         plan=plan,
+        shared=np.concatenate(
+            [usual_cost * np.where(divisible, shared_part[heavy], 1.0), immovable_load]
+        ),
+        split_by=split_by,
+        splits=splits,
     )
+
+
+def _split_streams(snapshots: Sequence[Snapshot], name: str) -> dict[int, str]:
+    """Return the stream to split each key by, as told last; keys that cannot be split have none."""
+    streams: dict[int, str] = {}
+    for snapshot in snapshots:
+        query = snapshot.queries[name]
+        if query.keys is not None and query.split_streams:
+            streams |= dict(zip(query.keys.hashes.tolist(), query.keys.split_by, strict=True))
+    return streams
 
 
 def _usual_cost(cost: Floats, rows: Floats) -> Floats:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.model import KeyStats, Plan, RoutingTable, Snapshot
-from evenflow.model.arrays import Floats, Workers
+from evenflow.model.arrays import Floats, Hashes, Workers
 
 
 def same_table(first: RoutingTable, second: RoutingTable) -> bool:
@@ -72,10 +72,27 @@ def key_owners(stats: KeyStats, name: str, before: Plan, after: Plan) -> Workers
     return after.route(name, stats.hashes)
 
 
+def key_position(hashes: Hashes, key_hash: int) -> int | None:
+    """Return where a key is listed; None if it is not."""
+    at = int(np.searchsorted(hashes, np.uint64(key_hash)))
+    return at if at < len(hashes) and int(hashes[at]) == key_hash else None
+
+
+def heavy_key_loads(stats: KeyStats, name: str, plan: Plan, owner: Workers) -> Floats:
+    """Return the load of the heavy keys on each worker; owners of a split key share it."""
+    loads: Floats = np.bincount(owner, stats.cost, plan.workers).astype(np.float64)
+    for split in plan.tables[name].splits:
+        key = key_position(stats.hashes, split.key_hash)
+        if key is not None:
+            cost, shared = float(stats.cost[key]), float(stats.shared_cost[key])
+            loads[owner[key]] -= cost
+            loads[list(split.owners)] += shared + (cost - shared) / len(split.owners)
+    return loads
+
+
 def keyed_query_loads(stats: KeyStats, name: str, before: Plan, after: Plan) -> Floats:
     """Return the load of a keyed query on each worker under `after`, measured under `before`."""
-    owner = key_owners(stats, name, before, after)
-    heavy = np.bincount(owner, weights=stats.cost, minlength=after.workers)
+    heavy = heavy_key_loads(stats, name, after, key_owners(stats, name, before, after))
     loads: Floats = heavy + redistribute_rest(stats.rest_cost, before, after)
     return loads
 
@@ -146,5 +163,28 @@ def moved_bytes(before: Plan, after: Plan, snapshot: Snapshot) -> float:
             moved = owner != key_owners(keys, name, snapshot.plan, after)
             light = keys.rest_state_bytes
             light_moved = np.maximum(light - redistribute_rest(light, before, after), 0.0)
+            for key_hash in split_hashes(name, before, after):
+                key = key_position(keys.hashes, key_hash)
+                if key is not None:
+                    moved[key] = False
+                    owners = [plan.owners_of_key(name, key_hash) for plan in (before, after)]
+                    total += copied_bytes(float(keys.state_bytes[key]), *owners)
             total += float(keys.state_bytes[moved].sum() + light_moved.sum())
     return total
+
+
+def split_hashes(query: str, *plans: Plan) -> list[int]:
+    """Return the keys of a query that are split in one of some plans."""
+    return sorted({split.key_hash for plan in plans for split in plan.tables[query].splits})
+
+
+def copied_bytes(state: float, before: Sequence[int], after: Sequence[int]) -> float:
+    """Return the state that a change of the owners of a key transfers, at most.
+
+    Every new owner gets a copy of what all owners have. Which part of the state that is depends on
+    the query; in a self-join it is all of it.
+
+    >>> copied_bytes(600.0, (1, 2), (1, 2, 4, 5)), copied_bytes(600.0, (1,), (2,))
+    (1200.0, 600.0)
+    """
+    return state * len(set(after) - set(before))

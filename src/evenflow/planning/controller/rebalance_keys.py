@@ -5,18 +5,21 @@ all other queries. So a hot key moves away from a heavy whole query as it does f
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from evenflow.model import KeyLoads, Reason, RoutingTable, Verdict, VerdictCode
-from evenflow.model.arrays import Bools, Indices, Workers
+from evenflow.model import Reason, RoutingTable, Verdict, VerdictCode
+from evenflow.model.arrays import Bools
 from evenflow.planning.controller.build_decision import DecisionContext
 from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.key_change import KeyChange, key_change, light_table_entries
 from evenflow.planning.controller.key_estimate import KeyEstimate
 from evenflow.planning.controller.lower_bound import LowerBound, max_load_lower_bound
 from evenflow.planning.controller.window import RecentlyLeft
 from evenflow.planning.controller.worker_loads import WorkerLoads
 from evenflow.planning.keys import ALGORITHMS, KeyConfig
+from evenflow.planning.keys.split import plan_fewer_owners, plan_with_splits
 
 CORRECTION_GAIN = 2.0  # times `min_gain`, for a plan after another one for the same shares
 RECENT_MOVE_PENALTY = 10.0  # factor on the state of keys that moved recently: others move first
@@ -27,6 +30,7 @@ class KeyRebalance:
     """A new table for one query, or the reason to keep the old one.
 
     before, after  load of the busiest worker, in mean loads
+    notes          what happens to split keys, for people
     """
 
     reason: Reason
@@ -34,6 +38,7 @@ class KeyRebalance:
     before: float = 1.0
     after: float = 1.0
     verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def rebalance_keys(
@@ -76,45 +81,60 @@ def _plan_for_target(
     keys: KeyEstimate, bound: LowerBound, context: DecisionContext, forced: bool
 ) -> KeyRebalance:
     """Plan for the configured imbalance, or for a lower bound above it."""
-    config, left = context.config, context.recently_left
-    loads = keys.worker_loads()
+    config, loads = context.config, keys.worker_loads()
     mean = float(loads.mean())
     before, target = float(loads.max()) / mean, bound.target_load(config)
-    unchanged = KeyRebalance(Reason.GAIN_TOO_SMALL, None, before, before)
     if before <= target:
-        return replace(unchanged, reason=Reason.BALANCED)
-    light_entries = _light_table_entries(keys)
-    room = max(config.max_table - len(light_entries), config.max_table // 2)
-    owner = _run_planner(keys, _recently_moved(keys, left), target - 1, config, room)
-    back = _moves_back(keys, owner, left)
-    owner[back] = keys.owner[back]
-    fits = _trim_to_table_size(keys, owner, left, config.max_table)
-    moved = owner != keys.owner
-    after = keys.worker_loads(owner)
-    limit = target * mean
+        return KeyRebalance(Reason.BALANCED, None, before, before)
+    change = _run_planner(keys, target - 1, context)
+    after, limit = change.loads, target * mean
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
-    pays = context.pays_for_moves(gain, float(keys.state_bytes[moved].sum()))
     corrects = keys.query in context.queries_planned_since_change()
     least_gain = config.min_gain * limit * (CORRECTION_GAIN if corrects else 1.0)
+    pays = context.pays_for_moves(gain, change.moved_bytes)
     worth = forced or (gain >= least_gain and pays)
-    if not moved.any() or not worth or not fits:
-        return replace(unchanged, reason=Reason.COOLDOWN if back.any() else Reason.GAIN_TOO_SMALL)
-    table = _build_table(keys, owner, light_entries, config.max_table)
-    return KeyRebalance(Reason.KEYS, table, before, float(after.max()) / mean)
+    if not change.any_moves or not worth or not change.fits_table:
+        reason = Reason.COOLDOWN if change.held_back else Reason.GAIN_TOO_SMALL
+        return KeyRebalance(reason, None, before, before)
+    return _accepted(keys, change, before)
 
 
-def _run_planner(
-    keys: KeyEstimate, recent: Bools, max_imbalance: float, config: Balancing, room: int
-) -> Workers:
-    """Return the owners that the configured planner chooses; keys that moved recently cost more."""
-    state = keys.state_bytes.copy()
-    state[keys.heavy][recent] *= RECENT_MOVE_PENALTY
-    immovable = np.zeros(len(state), dtype=np.bool_)
-    immovable[keys.immovable] = True
-    workers = len(keys.plan.active)
-    problem = KeyLoads(keys.cost, state, keys.home, keys.owner, workers, immovable=immovable)
-    limits = KeyConfig(max_imbalance, room)
-    return ALGORITHMS[config.keys](problem, limits, config.new_rng()).owner.copy()
+def shrink_splits(loads: WorkerLoads, name: str, context: DecisionContext) -> KeyRebalance:
+    """Give split keys that cooled down fewer owners, unless owners changed recently."""
+    measured = loads.snapshots_with_keys(name)
+    split = bool(loads.plan.tables[name].splits)
+    if not split or len(measured) < context.config.samples or name in context.last_split:
+        return KeyRebalance(Reason.BALANCED)
+    keys, config = loads.key_estimate(name), context.config
+    before = float(keys.worker_loads().max() / keys.worker_loads().mean())
+    planner, limits = ALGORITHMS[config.keys], _key_config(config, config.max_imbalance)
+    plan = plan_fewer_owners(planner, keys.key_loads(), limits, config.new_rng())
+    if plan is None:
+        return KeyRebalance(Reason.BALANCED, None, before, before)
+    return _accepted(keys, key_change(keys, plan, context), before)
+
+
+def _accepted(keys: KeyEstimate, change: KeyChange, before: float) -> KeyRebalance:
+    after = float(change.loads.max() / change.loads.mean())
+    return KeyRebalance(Reason.KEYS, change.table, before, after, notes=change.notes)
+
+
+def _key_config(config: Balancing, max_imbalance: float, **more: Any) -> KeyConfig:
+    return KeyConfig(max_imbalance, config.max_table, max_owners=config.most_owners, **more)
+
+
+def _run_planner(keys: KeyEstimate, max_imbalance: float, context: DecisionContext) -> KeyChange:
+    """Return what the configured planner changes; keys that moved recently cost more."""
+    config, state = context.config, keys.state_bytes.copy()
+    state[keys.heavy][_recently_moved(keys, context.recently_left)] *= RECENT_MOVE_PENALTY
+    room = max(config.max_table - len(light_table_entries(keys)), config.max_table // 2)
+    limits = replace(
+        _key_config(config, max_imbalance, shrink=keys.query not in context.last_split),
+        max_table=room,
+    )
+    planner = ALGORITHMS[config.keys]
+    plan = plan_with_splits(planner, keys.key_loads(state), limits, config.new_rng())
+    return key_change(keys, plan, context)
 
 
 def _lower_bounds(keys: KeyEstimate, config: Balancing) -> tuple[LowerBound, LowerBound]:
@@ -124,7 +144,7 @@ def _lower_bounds(keys: KeyEstimate, config: Balancing) -> tuple[LowerBound, Low
     worker keeps its heaviest one.
     """
     mean = float(keys.worker_loads().mean())
-    cost, fixed = keys.cost[keys.heavy] / mean, keys.cost[keys.immovable] / mean
+    cost, fixed = keys.least_costs(config.most_owners) / mean, keys.cost[keys.immovable] / mean
     least = max_load_lower_bound(cost, fixed, config.target_imbalance)
     heavy = np.flatnonzero(cost + fixed.min() > 1 + config.target_imbalance)
     order = heavy[np.argsort(-cost[heavy], kind="stable")][: len(fixed)]
@@ -146,59 +166,21 @@ def _heavy_key_verdicts(
     needs = keys.cost[least.limiting_item] / float(keys.worker_loads().mean())
     message = (
         f"key {name} of {keys.query} needs {needs:.3g} times the mean load of a worker"
-        f"{least.describe_others('keys')}; with the load that stays, no routing table gets the "
-        f"busiest worker below {least.load:.4g} times, plans worth their moves reach "
-        f"{reachable:.4g}, the bound is {1 + config.max_imbalance:.4g}: use fewer workers or a "
-        "finer key"
+        f"{least.describe_others('keys')}{_why_not_split(keys, least.limiting_item)}; with the "
+        f"load that stays, no routing table gets the busiest worker below {least.load:.4g} times, "
+        f"plans worth their moves reach {reachable:.4g}, the bound is "
+        f"{1 + config.max_imbalance:.4g}: use fewer workers or a finer key"
     )
     return (Verdict(VerdictCode.HEAVY_KEY, f"{keys.query}: {name}", message, reachable),)
+
+
+def _why_not_split(keys: KeyEstimate, key: int) -> str:
+    if not keys.split_by[key]:
+        return ""  # neither the query nor its SQL says how
+    part = float(keys.shared[key] / keys.cost[key]) if keys.cost[key] > 0 else 0.0
+    return f", {part:.0%} of it on every worker that shares the key"
 
 
 def _recently_moved(keys: KeyEstimate, left: RecentlyLeft) -> Bools:
     moved = [key for query, key in left if query == keys.query and key is not None]
     return np.isin(keys.hashes, np.array(moved, dtype=np.uint64))
-
-
-def _moves_back(keys: KeyEstimate, owner: Workers, left: RecentlyLeft) -> Bools:
-    """Mark the keys that would return to a worker that they left recently."""
-    back = np.zeros(len(owner), dtype=np.bool_)
-    for key in np.flatnonzero(owner != keys.owner) if left else ():
-        back[key] = _left_recently(keys, int(key), int(owner[key]), left)
-    return back
-
-
-def _left_recently(keys: KeyEstimate, key: int, worker: int, left: RecentlyLeft) -> bool:
-    return keys.plan.active[worker] in left.get((keys.query, int(keys.hashes[key])), ())
-
-
-def _trim_to_table_size(
-    keys: KeyEstimate, owner: Workers, left: RecentlyLeft, max_table: int
-) -> bool:
-    """Send the lightest keys home until the table fits; return whether it fits then."""
-    away = np.flatnonzero(owner[keys.heavy] != keys.home[keys.heavy])
-    excess = len(away) - max_table
-    for key in away[np.argsort(keys.cost[away], kind="stable")] if excess > 0 else ():
-        if excess > 0 and not _left_recently(keys, int(key), int(keys.home[key]), left):
-            owner[key] = keys.home[key]
-            excess -= 1
-    return excess <= 0
-
-
-def _light_table_entries(keys: KeyEstimate) -> Indices:
-    """Return the entries of the current table that are light keys."""
-    return np.flatnonzero(~np.isin(keys.plan.tables[keys.query].hashes, keys.hashes))
-
-
-def _build_table(
-    keys: KeyEstimate, owner: Workers, light_entries: Indices, max_table: int
-) -> RoutingTable:
-    """Return the table of the new owners; entries of light keys stay while there is room."""
-    heavy = owner[keys.heavy]
-    away = np.flatnonzero(heavy != keys.home[keys.heavy])
-    active = np.array(keys.plan.active, dtype=np.int32)
-    table = keys.plan.tables[keys.query]
-    light = light_entries[: max_table - len(away)]
-    return RoutingTable.from_entries(
-        np.concatenate([keys.hashes[away], table.hashes[light]]),
-        np.concatenate([active[heavy[away]], table.owners[light]]),
-    )

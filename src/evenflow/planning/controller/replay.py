@@ -28,7 +28,7 @@ from evenflow.planning.controller.arrivals import (
 )
 from evenflow.planning.controller.balance import measured_balance
 from evenflow.planning.controller.config import Balancing
-from evenflow.planning.controller.predict import redistribute_rest
+from evenflow.planning.controller.predict import heavy_key_loads, redistribute_rest
 from evenflow.planning.controller.propose import propose, used_repair
 from evenflow.planning.controller.traffic_repair import is_repair_due, plan_traffic_repair
 from evenflow.planning.controller.window import select_window
@@ -140,8 +140,7 @@ def _query_under_plan(query: QueryLoad, name: str, recorded_plan: Plan, plan: Pl
         state = share * total_state
     else:
         keys = _keys_under_plan(query.keys, name, recorded_plan, plan)
-        heavy = np.bincount(keys.owner, weights=keys.cost, minlength=plan.workers)
-        load = heavy + keys.rest_cost
+        load = heavy_key_loads(keys, name, plan, keys.owner) + keys.rest_cost
         share = load / load.sum() if load.sum() > 0 else _spread_evenly(1.0, plan)
         state = np.bincount(keys.owner, weights=keys.state_bytes, minlength=plan.workers)
         state = state + keys.rest_state_bytes

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot
-from evenflow.model.arrays import Floats
-from evenflow.planning.controller.predict import key_owners, redistribute_rest
+from evenflow.model.arrays import Floats, Workers
+from evenflow.planning.controller.predict import key_owners, key_position, redistribute_rest
 
 WATCHED_KEYS = 64  # heaviest keys whose shares can show a change, besides the workers' shares
 
@@ -21,6 +21,18 @@ def cost_variances(stats: KeyStats) -> Floats:
     """Return the variance of the cost of each heavy key."""
     result: Floats = stats.cost**2 / np.maximum(stats.rows, 1)
     return result
+
+
+def _heavy_key_variances(stats: KeyStats, name: str, plan: Plan, owner: Workers) -> Floats:
+    """Return the variance of the load of heavy keys on each worker; owners divide the rows."""
+    each = cost_variances(stats)
+    variances: Floats = np.bincount(owner, each, plan.workers).astype(np.float64)
+    for split in plan.tables[name].splits:
+        key = key_position(stats.hashes, split.key_hash)
+        if key is not None:
+            variances[owner[key]] -= each[key]
+            variances[list(split.owners)] += each[key] / len(split.owners)
+    return np.maximum(variances, 0.0)
 
 
 def rest_variances(query: QueryLoad, stats: KeyStats) -> Floats:
@@ -44,7 +56,7 @@ def row_variances(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> Float
             variances[row] = load**2 / max(float(query.rows_in.mean()), 1.0)
             continue
         owner = key_owners(query.keys, name, snapshot.plan, plan)
-        variances[row] = np.bincount(owner, cost_variances(query.keys), plan.workers)
+        variances[row] = _heavy_key_variances(query.keys, name, plan, owner)
         rest = rest_variances(query, query.keys)
         variances[row] += np.maximum(redistribute_rest(rest, snapshot.plan, plan), 0.0)
     return variances

@@ -22,6 +22,7 @@ from evenflow.model import (
     moves_between,
 )
 from evenflow.planning.controller.config import Balancing
+from evenflow.planning.controller.predict import copied_bytes, split_hashes
 
 LoadAndState = tuple[float, float]
 
@@ -88,7 +89,11 @@ def _move_weights(moves: Iterable[Move], snapshot: Snapshot) -> dict[Move, LoadA
         weights = zip(keys.cost.tolist(), keys.state_bytes.tolist(), strict=True)
         return {None: whole, **dict(zip(keys.hashes.tolist(), weights, strict=True))}
 
-    return {move: query_weights(move.query).get(move.key_hash, (0.0, 0.0)) for move in moves}
+    weights = {move: query_weights(move.query).get(move.key_hash, (0.0, 0.0)) for move in moves}
+    for move, (load, state) in weights.items():
+        if move.owners_after:
+            weights[move] = load, copied_bytes(state, move.owners_before, move.owners_after)
+    return weights
 
 
 def partial_plan(current: Plan, target: Plan, chosen: list[Move]) -> Plan:
@@ -117,12 +122,20 @@ def partial_plan(current: Plan, target: Plan, chosen: list[Move]) -> Plan:
 def _partial_table(
     name: str, current: Plan, target: Plan, drained: frozenset[int], keys: list[int]
 ) -> RoutingTable:
-    listed = np.union1d(current.tables[name].hashes, target.tables[name].hashes)
+    tables = current.tables[name], target.tables[name]
+    split = split_hashes(name, current, target)
+    listed = np.unique(
+        np.concatenate([*(table.hashes for table in tables), np.array(split, dtype=np.uint64)])
+    )
     owners = current.route(name, listed)
     moved = np.isin(listed, np.array(keys, dtype=np.uint64))
     owners[moved] = target.route(name, listed[moved])
     away = owners != home_workers(listed, target.workers, drained)
-    return RoutingTable.from_entries(listed[away], owners[away])
+    chosen = set(keys)
+    splits = (tables[key in chosen].split_of(key) for key in split)
+    kept = [one for one in splits if one is not None]
+    table = RoutingTable.from_entries(listed[away], owners[away])
+    return table.with_splits(kept) if kept else table
 
 
 def refit_target(target: Plan, current: Plan) -> Plan:

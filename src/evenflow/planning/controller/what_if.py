@@ -168,6 +168,7 @@ def _scale_keys(keys: KeyStats, workers: int, rate_factor: float) -> KeyStats:
     return replace(
         keys,
         cost=keys.cost * rate_factor,
+        shared_cost=keys.shared_cost * rate_factor,
         state_bytes=keys.state_bytes * rate_factor,
         rest_keys=_pad_workers(keys.rest_keys, workers),
         rest_cost=_pad_workers(keys.rest_cost, workers) * rate_factor,

@@ -56,17 +56,23 @@ def recently_left_workers(decisions: Sequence[Decision], batch: int, cooldown: i
         if decision.batch <= batch - cooldown:
             break
         for move in decision.moves:
-            left.setdefault((move.query, move.key_hash), set()).add(move.before)
+            gone = set(move.owners_before or (move.before,)) - set(move.owners_after)
+            left.setdefault((move.query, move.key_hash), set()).update(gone)
     return left
 
 
-def last_key_moves(decisions: Sequence[Decision], first_batch: int) -> dict[str, int]:
-    """Return the batch of the last decision since `first_batch` that moved keys of each query."""
+def last_key_moves(
+    decisions: Sequence[Decision], first_batch: int, *, split: bool = False
+) -> dict[str, int]:
+    """Return the batch of the last decision since `first_batch` that moved keys of each query.
+
+    With `split`, only changes of the owners of split keys count.
+    """
     planned: dict[str, int] = {}
     for decision in reversed(decisions):
         if decision.batch < first_batch:
             break
         for move in decision.moves:
-            if move.key_hash is not None:
+            if move.key_hash is not None and (move.owners_after or not split):
                 planned.setdefault(move.query, decision.batch)
     return planned

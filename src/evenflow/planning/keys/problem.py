@@ -18,12 +18,14 @@ class KeyConfig:
     max_table      A_max: entries the routing table may have
     beta           weight of cost against state when Mixed and MinMig choose keys to move
     max_owners     workers that a split key may have; 1: no key is split
+    shrink         whether split keys may get fewer owners
     """
 
     max_imbalance: float = 0.08
     max_table: int = 3000
     beta: float = 1.5
     max_owners: int = 1 << 30
+    shrink: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_imbalance", "max_table", "beta"):

@@ -166,7 +166,7 @@ def plan_with_splits(planner: KeyPlanner, keys: KeyLoads, config: KeyConfig, rng
     """Plan keys with any planner of whole keys, and split those that it cannot place."""
     if not keys.splits and (config.max_owners < 2 or not keys.divisible):
         return planner(keys, config, rng)
-    fewer = plan_fewer_owners(planner, keys, config, rng)
+    fewer = plan_fewer_owners(planner, keys, config, rng) if config.shrink else None
     if fewer is not None:
         return fewer
     search = SplitSearch(planner, keys, config, rng)

@@ -105,6 +105,12 @@ function loadBars(decision) {
   return el("div", {}, el("p", { class: "sub" }, label), el("div", { class: "pairs", role: "img", "aria-label": `${label}: ${decision.loads_before.map((v, w) => `worker ${w} ${v.toFixed(2)}${after ? ` to ${after[w].toFixed(2)}` : ""}`).join(", ")} CPU seconds` }, ...figures));
 }
 
+// A split key has several workers on one side or both.
+const workers = (move) => {
+  const [before, after] = [move.owners_before, move.owners_after];
+  return after?.length ? `${before.join(", ")} → ${after.join(", ")}` : `${move.before} → ${move.after}`;
+};
+
 function movesTable(decision) {
   const rest = decision.move_count - decision.moves.length;
   const route = (move) => `${move.query} ${move.before} ${move.after}`;
@@ -112,7 +118,7 @@ function movesTable(decision) {
   const row = (move, key) => {
     const state = transfers.get(route(move))?.bytes;
     transfers.delete(route(move)); // one transfer for all keys of a route: shown in its first row
-    return el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, key), el("td", { class: "num" }, `${move.before} → ${move.after}`), el("td", { class: "num" }, state === undefined ? "" : formatBytes(state)));
+    return el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, key), el("td", { class: "num" }, workers(move)), el("td", { class: "num" }, state === undefined ? "" : formatBytes(state)));
   };
   const rows = decision.moves.map((move) => row(move, move.key ?? "whole query"));
   // The rest are light keys, which follow the hash when a worker is drained or activated.

@@ -1,4 +1,4 @@
-// Hot keys: their share of the row cost of their query, and their worker.
+// Hot keys: their share of the row cost of their query, and their workers: several if split.
 
 import { el, hiddenHead, setText, showEmptyNote, syncChildren, tableWithHead, workerColour } from "./dom.js";
 import { formatPercent } from "./format.js";
@@ -19,5 +19,6 @@ function updateRow(tr, key, largest) {
   fill.style.background = workerColour(key.owner);
   setText(tr.cells[2], formatPercent(key.share));
   tr.cells[3].firstChild.style.background = workerColour(key.owner);
-  setText(tr.cells[3].lastChild, `${key.owner}`);
+  setText(tr.cells[3].lastChild, key.owners.join(", "));
+  tr.cells[3].title = key.owners.length > 1 ? `split over ${key.owners.length} workers` : "";
 }
