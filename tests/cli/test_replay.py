@@ -102,3 +102,19 @@ def test_a_folder_without_history_is_rejected(tmp_path: Path) -> None:
     result = call("replay", tmp_path)
     assert result.exit_code == 2
     assert "no recorded history" in result.stderr
+
+
+def test_any_setting_can_be_given(recorded: Path) -> None:
+    usual = asked("replay", recorded)
+    strict = asked("replay", recorded, "--set", "min_gain=50", "--set", "max_owners=1")
+    assert usual["replayed"]["moves"] > 0
+    assert strict["replayed"]["moves"] == 0
+    for wrong, message in (
+        ("beta", "needs NAME=VALUE with one of absolute_slack, beta"),
+        ("speed=1", "got 'speed=1'"),
+        ("beta=much", "--set beta needs a number, true, false or null, got 'much'"),
+        ("theta=7", "theta must lie in -1..1, got 7"),
+    ):
+        result = call("replay", recorded, "--set", wrong)
+        assert result.exit_code == 2
+        assert message in result.stderr.replace("\n", " ")

@@ -1,7 +1,8 @@
 """`evenflow replay` and `evenflow whatif`: evaluate the recorded history of a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from json import loads
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,10 @@ AlgorithmOption = Annotated[
         "`off`: none. Can be repeated."
     ),
 ]
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting of `balancing`: NAME=VALUE. Can be repeated."),
+]
 BatchesOption = Annotated[int | None, typer.Option(help="Only the last N batches.", metavar="N")]
 
 
@@ -32,6 +37,7 @@ def replay_command(
     max_imbalance: Annotated[float, typer.Option(help="Load above the mean allowed.")] = 0.08,
     batches: BatchesOption = None,
     seed: Annotated[int, typer.Option(help="Seed of randomised planners.")] = 0,
+    settings: SettingOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run the controller over the recorded history of a run. Changes nothing."""
@@ -39,7 +45,8 @@ def replay_command(
     from evenflow.planning.controller.config import PLANNER_SETTINGS
     from evenflow.storage.history import read_history
 
-    config = balancing_from_options(algorithm or [], max_imbalance=max_imbalance, seed=seed)
+    options = {"max_imbalance": max_imbalance, "seed": seed, **parse_settings(settings or [])}
+    config = balancing_from_options(algorithm or [], **options)
     snapshots, _, _ = read_history(recorded, batches)
     replayed = replay_history(snapshots, config, workers)
     decisions = replayed.decisions
@@ -65,6 +72,7 @@ def whatif_command(
     pin: Annotated[list[str] | None, typer.Option(help="Pin a query: QUERY=WORKER.")] = None,
     algorithm: AlgorithmOption = None,
     batches: BatchesOption = None,
+    settings: SettingOption = None,
     json: JsonOption = False,
 ) -> None:
     """Predict the effect of other workers, rates or pins on a recorded run. Changes nothing."""
@@ -75,7 +83,8 @@ def whatif_command(
     if scenario == Scenario():
         raise InputError("no change given; add --add, --drop, --rate or --pin")
     snapshots, _, _ = read_history(recorded, batches)
-    predicted = evaluate_scenario(snapshots, scenario, balancing_from_options(algorithm or []))
+    config = balancing_from_options(algorithm or [], **parse_settings(settings or []))
+    predicted = evaluate_scenario(snapshots, scenario, config)
     result = _scenario_to_json(predicted, scenario)
     if json:
         print_json({**result, "verdicts": verdicts_to_json(predicted.verdicts)})
@@ -92,6 +101,30 @@ def _side_by_side(result: Mapping[str, Any], *sides: str) -> dict[str, str]:
         for side in sides
         for name, text in format_figures(result[side]).items()
     }
+
+
+def parse_settings(texts: list[str]) -> dict[str, Any]:
+    """Return the settings of `--set`; InputError if a name or a value is none.
+
+    >>> parse_settings(["beta=1.2", "max_owners=4", "promote=false"])
+    {'beta': 1.2, 'max_owners': 4, 'promote': False}
+    """
+    from evenflow.planning.controller import Balancing
+
+    numbers = {field.name for field in fields(Balancing) if field.type is not str}
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name not in numbers:
+            known = ", ".join(sorted(numbers))
+            raise InputError(f"--set needs NAME=VALUE with one of {known}; got {text!r}")
+        try:
+            settings[name] = loads(value)
+        except ValueError:
+            settings[name] = None
+        if not isinstance(settings[name], int | float) and value != "null":
+            raise InputError(f"--set {name} needs a number, true, false or null, got {value!r}")
+    return settings
 
 
 def balancing_from_options(algorithms: list[str], **options: Any) -> "Balancing":

@@ -342,6 +342,9 @@ def test_planners_that_look_at_bursts_move_them_apart(operators: str) -> None:
         ({"samples": 0}, "samples must be between 1 and window = 16, got 0"),
         ({"budget_items": 0}, "budget_items must be above 0"),
         ({"min_gain": float("nan")}, "min_gain must be a number"),
+        ({"theta": 1.5}, "theta must lie in -1..1, got 1.5"),
+        ({"capacity": 0.0}, "capacity must be above 0"),
+        ({"max_owners": 0}, "max_owners must be above 0"),
     ],
 )
 def test_settings_are_checked(options: dict[str, object], message: str) -> None:

@@ -48,6 +48,11 @@ class Balancing:
     slack, absolute_slack         balance bound of arrivals: relative, and in queries
     combine          sum up the rows of a windowed aggregate before they are sent to its workers,
                      where that makes them fewer
+    beta             of the planners mixed and minmig: weight of cost against state
+    delta, theta     of the planners cor-*: score above which an operator is exchanged, and
+                     correlation below which a pair of workers is improved
+    capacity         of the planners cor-*: load that a worker can carry, in batch intervals; None:
+                     what max_imbalance allows above the mean
     seed             of the random choices of planners
 
     >>> Balancing(max_imbalance=0.1).keys
@@ -79,6 +84,10 @@ class Balancing:
     slack: float = 0.05
     absolute_slack: float = 10.0
     combine: bool = True
+    beta: float = 1.5
+    delta: float = 0.2
+    theta: float = 0.8
+    capacity: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -86,15 +95,17 @@ class Balancing:
             value = getattr(self, name)
             if value not in known:
                 raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-        for name in (f.name for f in fields(self) if f.type in (float, int)):
+        for name in (f.name for f in fields(self) if f.type in (float, int) and f.name != "theta"):
             require_non_negative(name, getattr(self, name))
+        if not -1 <= self.theta <= 1:
+            raise InputError(f"theta must lie in -1..1, got {self.theta}")
         if self.hysteresis > 1:
             raise InputError(f"hysteresis must lie in 0..1, got {self.hysteresis}")
         if not 1 <= self.samples <= self.window:
             raise InputError(
                 f"samples must be between 1 and window = {self.window}, got {self.samples}"
             )
-        for name in ("budget_bytes", "budget_items", "max_owners"):
+        for name in ("budget_bytes", "budget_items", "max_owners", "capacity"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be above 0, or None for no limit, got {value}")

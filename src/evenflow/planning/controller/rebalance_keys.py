@@ -120,7 +120,8 @@ def _accepted(keys: KeyEstimate, change: KeyChange, before: float) -> KeyRebalan
 
 
 def _key_config(config: Balancing, max_imbalance: float, **more: Any) -> KeyConfig:
-    return KeyConfig(max_imbalance, config.max_table, max_owners=config.most_owners, **more)
+    limits = KeyConfig(max_imbalance, config.max_table, config.beta, config.most_owners)
+    return replace(limits, **more)
 
 
 def _run_planner(keys: KeyEstimate, max_imbalance: float, context: DecisionContext) -> KeyChange:

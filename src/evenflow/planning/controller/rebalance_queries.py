@@ -194,7 +194,7 @@ def _plan_without_moving_back(
     """
     movable, held = _movable_queries(whole).copy(), False
     while True:
-        placement = _run_planner(whole, movable, context.config)
+        placement = _run_planner(whole, movable, context)
         back = [
             query
             for query in np.flatnonzero(placement != whole.placement)
@@ -219,7 +219,7 @@ def _movable_queries(whole: WholeQueryLoads) -> Bools:
     return chosen
 
 
-def _run_planner(whole: WholeQueryLoads, movable: Bools, config: Balancing) -> Workers:
+def _run_planner(whole: WholeQueryLoads, movable: Bools, context: DecisionContext) -> Workers:
     workers = len(whole.active_workers)
     series = LoadSeries(
         (*whole.queries, *(f"keyed {worker}" for worker in whole.active_workers)),
@@ -231,14 +231,30 @@ def _run_planner(whole: WholeQueryLoads, movable: Bools, config: Balancing) -> W
     mean = float(series.samples.mean(axis=1).sum()) / workers
     if mean <= 0:
         return whole.placement
+    config, capacity = context.config, _worker_capacity(mean, context)
     settings = OperatorConfig(
-        balance=config.target_imbalance,
-        capacity=mean,
+        balance=config.target_imbalance * mean / capacity,
+        exchange=config.delta,
+        correlation=config.theta,
+        capacity=capacity,
         max_moves=len(whole.queries),
         traffic=whole.traffic,
     )
     plan = plan_operators(config.operators, snapshot, settings, config.new_rng())
     return plan.placement[: len(whole.queries)]
+
+
+def _worker_capacity(mean: float, context: DecisionContext) -> float:
+    """Return the load above which a paper planner (cor-*) takes a worker for overloaded.
+
+    The others use it as the unit of loads only: for them it is the mean load.
+    """
+    config = context.config
+    if not config.operators.startswith("cor-"):
+        return mean
+    if config.capacity is None or context.interval <= 0:
+        return (1 + config.max_imbalance) * mean
+    return config.capacity * context.interval
 
 
 def _build_traffic(
