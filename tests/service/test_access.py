@@ -215,7 +215,7 @@ def test_silent_tls_clients_keep_nobody_out(tmp_path: Path) -> None:
     from evenflow.service import Limits
 
     files = certificate(tmp_path)
-    limits = Limits(waiting=8, connections=16)
+    limits = Limits(connections=16)
     with served(tls=files, limits=limits) as server, trusting(files) as client:
         silent = [connect(server.port) for _ in range(60)]
         assert client.get(f"{server.url}/healthz").status_code == 200

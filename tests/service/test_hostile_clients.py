@@ -179,7 +179,7 @@ def test_bytes_that_trickle_in_do_not_extend_the_time() -> None:
 
 @pytest.mark.parametrize("count", [200])
 def test_half_open_connections_keep_nobody_out(count: int) -> None:
-    limits = Limits(waiting=32)  # their time does not run out during the test
+    limits = Limits(connections_per_client=32)  # their time does not run out during the test
     with served(limits=limits, health_port=0) as server, ExitStack() as stack:
         begun = [
             stack.enter_context(connect(server.port, "GET /healthz HTTP/1.1\r\nHost: 1"))

@@ -173,6 +173,7 @@ def test_the_api_answers_as_its_description_says(served: Served) -> None:
     described = served.get("/openapi.json")
     plain = [path for path, said in described["paths"].items() if "get" in said and "{" not in path]
     assert "/api/state" in plain
+    until(lambda: httpx.get(f"{served.server.url}/readyz", timeout=30).status_code == 200)
     for path in plain:
         content = described["paths"][path]["get"]["responses"]["200"]["content"]
         schema = content["application/json"]["schema"]

@@ -13,13 +13,16 @@ Peer = tuple[str, int]
 # The kernel closes connections whose client reads nothing for this long.
 _TCP_USER_TIMEOUT_MS = 20_000
 _BACKLOG = 256
+# What the kernel keeps for a client that does not read; by default it may be megabytes.
+_SEND_BUFFER_BYTES = 256 * 1024
 
 
 class Connections:
     """Open connections of one listener. Used only on the event loop that accepts them.
 
-    A connection without a complete request is waiting: new connections take its place, first
-    that of the client with the most of them. So half-open connections keep nobody out.
+    A connection without a complete request is waiting. If there is no room, a new connection takes
+    the place of the oldest waiting one, of the client with the most of them. So half-open
+    connections keep nobody out.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -35,8 +38,6 @@ class Connections:
         """Add a connection, closing waiting ones if need be; False if there is no room."""
         self._forget_closed()
         client = client_name(peer[0])
-        if len(self._waiting) >= self.limits.waiting:
-            self._close_waiting()
         is_full = self._of_client[client] >= self.limits.connections_per_client
         if is_full and not self._close_waiting(client):
             return False
@@ -109,6 +110,7 @@ def listen(host: str, port: int, limits: Limits, *, is_encrypted: bool = False) 
     listener.connections, listener.is_encrypted = Connections(limits), is_encrypted
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
         listener.bind((host, port))

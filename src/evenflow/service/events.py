@@ -49,7 +49,8 @@ class EventHub:
             self._enqueue(client, event)
 
     def close(self) -> None:
-        """Disconnect all clients."""
+        """Disconnect all clients, and let none connect again."""
+        self.max_clients = 0
         for client in list(self.clients):
             self._drop(client)
 

@@ -160,7 +160,7 @@ def _unauthorized(*, forget_cookie: bool = False) -> Response:
 
 def _reject_cross_site(headers: Headers) -> Response | None:
     """Reject a write that a page of another site could have sent."""
-    if headers.get(WRITE_HEADER) is None:
+    if headers.get(WRITE_HEADER) != "1":
         return error_response(403, f"writes need the header {WRITE_HEADER}: 1")
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     if origin is not None and _origin_host(origin) != headers.get("host"):

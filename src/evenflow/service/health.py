@@ -10,7 +10,7 @@ from evenflow.service.limits import Limits
 from evenflow.service.watcher import Watcher
 
 HEALTH_LIMITS = Limits(
-    connections=64, connections_per_client=64, waiting=32, head_seconds=5.0, body_seconds=5.0
+    connections=64, connections_per_client=64, head_seconds=5.0, body_seconds=5.0
 )
 
 

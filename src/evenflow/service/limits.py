@@ -19,7 +19,6 @@ class Limits:
 
     connections              open at once
     connections_per_client   of those, from one address
-    waiting                  open without a complete request; the oldest make room for new ones
     event_clients            connected to `/api/events`
     head_seconds             from the connection, or the last response, to a complete request head
     body_seconds             from the head to the end of the body
@@ -28,7 +27,6 @@ class Limits:
 
     connections: int = 1024
     connections_per_client: int = 640
-    waiting: int = 128
     event_clients: int = 512
     head_seconds: float = 10.0
     body_seconds: float = 30.0

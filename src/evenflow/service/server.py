@@ -7,7 +7,7 @@ import os
 import resource
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -148,6 +148,7 @@ class Server:
             started=self._start_watcher,
         )
         self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._threads = [HttpThread("evenflow-service", app, listener, context)]
         self.health_port: int | None = None
         if health_port is not None:
@@ -179,18 +180,23 @@ class Server:
         """Stop the service."""
         self._run.announce(None)
         self._watcher.stop()
+        self._call_on_loop(self.hub.close)  # else the event loop waits for its clients
         for thread in self._threads:
             thread.stop()
         self._audit.close()
 
     def _start_watcher(self) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
 
         def publish(published: PublishedState) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self.hub.publish, published)
+            self._call_on_loop(self.hub.publish, published)
 
         self._watcher.start(publish, self._ready.set)
+
+    def _call_on_loop(self, call: Callable[..., None], *arguments: object) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(call, *arguments)
 
 
 def serve(
