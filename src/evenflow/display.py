@@ -2,7 +2,8 @@
 
 import re
 
-MAX_ERROR_CHARACTERS = 500
+from evenflow.errors import shorten
+
 # Shorter values are words such as `local` or numbers: replacing them would garble messages.
 _MIN_SECRET_CHARACTERS = 6
 # Controls of a terminal (C0, C1), line and paragraph separators, marks that reverse the direction
@@ -32,14 +33,14 @@ def printable(text: object, limit: int | None = None, *, lines: bool = False) ->
     `lines` keeps line ends and tabs. The one function for everything that comes from outside: key
     values, names, SQL, error texts.
 
-    >>> printable("red \x1b[31m\n\u202eabc"), printable("a\nb", lines=True), printable("x" * 9, 4)
-    ('red \\x1b[31m\\n\\u202eabc', 'a\nb', 'xxx…')
+    >>> printable("red \x1b[31m\n\u202eabc"), printable("a\nb", lines=True), printable("x" * 99, 9)
+    ('red \\x1b[31m\\n\\u202eabc', 'a\nb', 'xxx...xxx')
     """
     shown = str(text)
     for value in sorted(_secrets, key=len, reverse=True):
         shown = shown.replace(value, _secrets[value])
-    if limit is not None and len(shown) > limit:
-        shown = f"{shown[: limit - 1]}…"
+    if limit is not None:
+        shown = shorten(shown, limit)
     return (_UNSAFE_IN_LINES if lines else _UNSAFE_CHARACTER).sub(_escape, shown)
 
 

@@ -17,8 +17,8 @@ from evenflow.cli.output import print_progress
 from evenflow.cli.run_stats import RunStats
 from evenflow.cli.run_summary import EXIT_INTERRUPTED, run_summary
 from evenflow.cli.serve_spec import serve_spec, service_settings
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
-from evenflow.errors import InputError
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS, InputError
 from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:

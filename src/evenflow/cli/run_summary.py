@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from evenflow.cli.output import safe
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS
 
 if TYPE_CHECKING:
     from evenflow.cli.run_stats import RunStats

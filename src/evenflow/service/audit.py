@@ -8,8 +8,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
-from evenflow.errors import InputError
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS, InputError
 
 _log = logging.getLogger(__name__)
 _MAX_BYTES, _OLD_FILES = 10_000_000, 4

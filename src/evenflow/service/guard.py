@@ -19,7 +19,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS
 from evenflow.service.audit import AuditLog
 from evenflow.service.limits import FailedTokens, Limits, PerClient, RateLimiter, client_name
 from evenflow.service.tokens import LOCAL_CALLER, Caller, TokenBook

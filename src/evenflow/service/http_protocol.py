@@ -13,7 +13,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS
 from evenflow.service.connections import Connections, Peer
 
 _MAX_HEAD_BYTES = 16 * 1024

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from evenflow import model
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS
 from evenflow.model.arrays import Floats
 from evenflow.model.decision import Decision, Outcome
 from evenflow.model.plan import Move, Plan

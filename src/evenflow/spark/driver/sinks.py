@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from evenflow.display import MAX_ERROR_CHARACTERS, printable
-from evenflow.errors import InputError, ResultsRemovedError
+from evenflow.display import printable
+from evenflow.errors import MAX_ERROR_CHARACTERS, InputError, ResultsRemovedError
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.files import spark_options
 from evenflow.spec.models import SinkSpec

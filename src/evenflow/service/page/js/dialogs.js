@@ -2,7 +2,8 @@
 
 import { request, requestWithToast, showToast } from "./api.js";
 import { byId, el } from "./dom.js";
-import { formatBytes, formatCount, formatPercent } from "./format.js";
+import { formatBytes, formatCount, formatPercent, printable } from "./format.js";
+import { may } from "./role.js";
 
 const SHOWN_RESULTS = 20;
 
@@ -69,7 +70,7 @@ function lastResults(path) {
   return section;
 }
 
-const resultText = (value) => (value === null ? "null" : typeof value === "object" ? JSON.stringify(value) : String(value));
+const resultText = (value) => printable(value === null ? "null" : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 const resultsTable = (page) =>
   el(
@@ -78,7 +79,7 @@ const resultsTable = (page) =>
     el(
       "table",
       {},
-      el("thead", {}, el("tr", {}, ...page.columns.map((column) => el("th", { scope: "col", title: column.type }, column.name)))),
+      el("thead", {}, el("tr", {}, ...page.columns.map((column) => el("th", { scope: "col", title: column.type }, printable(column.name))))),
       el("tbody", {}, ...page.rows.toReversed().map((row) => el("tr", {}, ...page.columns.map((column) => el("td", {}, resultText(row[column.name])))))),
     ),
   );
@@ -103,13 +104,16 @@ export function openQueryDialog(state, name) {
   const path = `api/queries/${encodeURIComponent(name)}`;
   const sendAndClose = (method, url, body) => async () => (await requestWithToast(method, url, body)) && dialog.close();
   const choice = workerSelect(state.workers, "its current worker");
-  const pin = query.key
+  const pin = query.key || !may("operate")
     ? []
     : query.pinned
       ? [el("button", { type: "button", "data-testid": "unpin", onclick: sendAndClose("POST", `${path}/unpin`, {}) }, "Unpin")]
       : [el("label", { class: "check" }, "Pin", choice), el("button", { type: "button", "data-testid": "pin", onclick: () => sendAndClose("POST", `${path}/pin`, { worker: choice.value === "" ? null : Number(choice.value) })() }, "Pin")];
-  const resume = query.quarantined
+  const resume = query.quarantined && may("operate")
     ? [el("button", { type: "button", "data-testid": "resume", onclick: sendAndClose("POST", `${path}/resume`, {}) }, "Resume")]
+    : [];
+  const cancel = may("submit")
+    ? [el("button", { type: "button", class: "danger", "data-testid": "cancel-query", onclick: sendAndClose("DELETE", path) }, "Cancel query")]
     : [];
   dialog.replaceChildren(
     el(
@@ -120,7 +124,7 @@ export function openQueryDialog(state, name) {
       el("dl", { class: "facts" }, ...Object.entries(facts).filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)])),
       lastResults(path),
       el("div", { class: "row" }, ...pin, ...resume),
-      el("div", { class: "row end" }, closeButton(dialog), el("button", { type: "button", class: "danger", "data-testid": "cancel-query", onclick: sendAndClose("DELETE", path) }, "Cancel query")),
+      el("div", { class: "row end" }, closeButton(dialog), ...cancel),
     ),
   );
   dialog.showModal();

@@ -41,3 +41,10 @@ export function formatSaving(shipped, roundRobin, same) {
   const saved = roundRobin > 0 ? 1 - shipped / roundRobin : 0;
   return Math.abs(saved) < 0.005 ? same : `${saved > 0 ? "−" : "+"}${Math.round(Math.abs(saved) * 100)} %`;
 }
+
+/** Show control characters and marks that reverse text as escapes, as the command line does. */
+export const printable = (text) =>
+  text.replace(/[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (c) => {
+    const code = c.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });

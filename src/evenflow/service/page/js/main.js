@@ -9,6 +9,7 @@ import { renderHotKeys } from "./hot_keys.js";
 import { LoadCharts } from "./load_charts.js";
 import { renderMatrix } from "./query_matrix.js";
 import { renderNetwork } from "./query_network.js";
+import { loadRole } from "./role.js";
 import { StateFeed } from "./state_feed.js";
 import { announceDecision, renderStatus, renderSummary } from "./status.js";
 import { renderStreams } from "./streams.js";
@@ -61,4 +62,5 @@ darkMode.addEventListener("change", requestRender);
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 }
+await loadRole();
 feed.open();

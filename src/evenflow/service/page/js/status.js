@@ -1,6 +1,7 @@
 // Key figures and status of the run, at the top of the page.
 
 import { byId, el, setText, syncChildren } from "./dom.js";
+import { may } from "./role.js";
 import { formatBytes, formatCount, formatPercent, formatRatio, formatSaving, formatSeconds, pluralize } from "./format.js";
 
 function summaryFigures(s) {
@@ -44,7 +45,10 @@ export function renderStatus(status) {
   const banner = byId("banner");
   banner.hidden = status !== "lost";
   setText(banner, status === "lost" ? "The service cannot be reached. The page shows the last known state; reconnecting." : "");
-  for (const id of ["open-submit", "rollback"]) byId(id).disabled = status === "lost" || status === "ended";
+  for (const [id, role] of [["open-submit", "submit"], ["rollback", "operate"]]) {
+    byId(id).disabled = status === "lost" || status === "ended";
+    byId(id).hidden = !may(role);
+  }
 }
 
 export const announceDecision = (decision) =>

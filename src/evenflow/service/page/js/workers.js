@@ -3,6 +3,7 @@
 import { requestWithToast } from "./api.js";
 import { el, hiddenHead, setText, showEmptyNote, syncChildren, tableWithHead, workerColour } from "./dom.js";
 import { formatBytes, formatPercent } from "./format.js";
+import { may } from "./role.js";
 
 export function renderWorkers(state, focus) {
   const table = tableWithHead("workers", () => ["Worker", "Load", hiddenHead("Percent"), "State", "Queries", hiddenHead("Actions")]);
@@ -16,7 +17,7 @@ export function renderWorkers(state, focus) {
 function createRow(worker, focus) {
   const number = worker.worker;
   const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
-  const button = el("button", { type: "button", class: "quiet", "data-testid": `worker-${number}` });
+  const button = el("button", { type: "button", class: "quiet", "data-testid": `worker-${number}`, hidden: !may("operate") });
   button.addEventListener("click", () => requestWithToast("POST", `api/workers/${number}/${button.dataset.action}`, {}));
   return el(
     "tr",
