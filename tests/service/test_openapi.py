@@ -52,7 +52,7 @@ api = schemathesis.openapi.from_dict(description(), config=CONFIG)
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_every_operation_answers_as_described(case: schemathesis.Case, server: Server) -> None:
+def test_every_operation_answers_as_described(case: schemathesis.Case[Any], server: Server) -> None:
     case.call_and_validate(base_url=server.url)
 
 

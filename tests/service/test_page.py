@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 from tests.support.http_clients import SECRETS, role_tokens, served
 from tests.support.service_world import FakeRun, hot_key, load
 
@@ -75,7 +75,12 @@ def test_the_page_offers_what_the_token_may_do(
 def test_hostile_texts_are_shown_as_text(browser: Browser, server: Server) -> None:
     page = opened(browser, server, Role.OPERATE)
     ran: list[str] = []
-    page.on("dialog", lambda dialog: (ran.append(dialog.message), dialog.dismiss()))
+
+    def note(dialog: Dialog) -> None:
+        ran.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", note)
     expect(page.get_by_test_id("keys")).to_contain_text(SHOWN)
     page.get_by_test_id("query-a").click()
     expect(page.locator("dialog pre")).to_have_text(f"SELECT '{SHOWN}'")
