@@ -27,6 +27,8 @@ class QueryDemand:
     row_seconds    load of one row
     split_by       stream to split keys by; empty: they cannot be split
     shared_part    part of the load of a key that every owner of a split has
+    key_rows       batch -> rows of each key; None: as many as `row_seconds` says
+    shared_seconds batch -> load of each key that every owner has; None: as `shared_part` says
     """
 
     key_seconds: Callable[[int], Floats]
@@ -38,6 +40,21 @@ class QueryDemand:
     row_seconds: float = 1 / ROWS_PER_SECOND
     split_by: str = ""
     shared_part: float = 0.0
+    key_rows: Callable[[int], Floats] | None = None
+    shared_seconds: Callable[[int], Floats] | None = None
+
+    def shared_parts(self, batch: int, cost: Floats) -> Floats:
+        """Return the part of the load of each key that every owner of a split has."""
+        if self.shared_seconds is None:
+            return np.full(len(cost), self.shared_part)
+        needs = np.maximum(self.key_seconds(batch), 1e-300)
+        return np.minimum(self.shared_seconds(batch) / needs, 1.0)
+
+    def rows(self, batch: int, cost: Floats) -> Floats:
+        """Return the rows of each key."""
+        if self.key_rows is None:
+            return np.rint(cost / self.row_seconds)
+        return self.key_rows(batch)
 
 
 @dataclass(slots=True)
@@ -136,8 +153,10 @@ class SyntheticFlow:
     def _worker_loads(self, name: str, query: QueryDemand, cost: Floats) -> Floats:
         owners = self._owners(name, query)
         loads: Floats = np.bincount(owners, weights=cost, minlength=self.plan.workers).astype(float)
-        for key, workers in self._splits(name, query).items():
-            shared = query.shared_part * cost[key]
+        splits = self._splits(name, query)
+        parts = query.shared_parts(self.batch, cost) if splits else cost
+        for key, workers in splits.items():
+            shared = parts[key] * cost[key]
             loads[owners[key]] -= cost[key]
             loads[list(workers)] += shared + (cost[key] - shared) / len(workers)
         return loads + self._fixed_loads(name, query)
@@ -175,6 +194,9 @@ class SyntheticFlow:
         load = self._worker_loads(name, query, cost)
         held = np.bincount(owners, minlength=self.plan.workers).astype(np.float64)
         rows = np.rint(load / query.row_seconds).astype(np.int64)
+        if query.key_rows is not None:
+            counted = np.bincount(owners, query.key_rows(self.batch), self.plan.workers)
+            rows = counted.astype(np.int64)
         return QueryLoad(
             query.streams, rows, rows, load, load, held * query.state_bytes,
             keys=self._key_stats(name, query, owners, cost) if name in self.plan.tables else None,
@@ -199,8 +221,9 @@ class SyntheticFlow:
             query.hashes[heavy], owners[heavy], cost[heavy], np.full(len(heavy), query.state_bytes),
             tuple(f"key{at}" for at in heavy), counts,
             rest + fixed, counts.astype(np.float64) * query.state_bytes,
-            fixed, np.rint(cost[heavy] / query.row_seconds).astype(np.int64),
-            query.shared_part * cost[heavy], (query.split_by,) * len(heavy),
+            fixed, query.rows(self.batch, cost)[heavy].astype(np.int64),
+            query.shared_parts(self.batch, cost)[heavy] * cost[heavy],
+            (query.split_by,) * len(heavy),
         )  # fmt: skip
 
     def _shipped_bytes(self) -> dict[str, Floats]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import KeyLoads, Plan, Snapshot, home_workers
+from evenflow.model import KeyLoads, KeyStats, Plan, Snapshot, home_workers
 from evenflow.model.arrays import Floats, Hashes, Workers
 from evenflow.planning.controller.predict import key_position, redistribute_rest
 from evenflow.planning.controller.sampling_error import rest_variances
@@ -24,11 +24,11 @@ class KeyEstimate:
     shared    part of the cost that every owner of a split pays; all of it if a key cannot be split
     split_by  stream to split each heavy key by
     splits    heavy keys that are split, and their owners
+    measured  the statistics behind it, for names
     """
 
     query: str
     hashes: Hashes
-    key_names: dict[int, str]
     cost: Floats
     state_bytes: Floats
     home: Workers
@@ -38,6 +38,7 @@ class KeyEstimate:
     shared: Floats
     split_by: tuple[str, ...]
     splits: Mapping[int, tuple[int, ...]]
+    measured: tuple[KeyStats, ...] = ()
 
     @property
     def heavy(self) -> slice:
@@ -87,7 +88,12 @@ class KeyEstimate:
 
     def display_name(self, key: int) -> str:
         """Return the name of a key for messages: its hash if the name is not known."""
-        return self.key_names.get(int(self.hashes[key]), f"{int(self.hashes[key]):016x}")
+        key_hash = int(self.hashes[key])
+        for stats in reversed(self.measured):
+            at = key_position(stats.hashes, key_hash)
+            if at is not None and at < len(stats.names):
+                return stats.names[at]
+        return f"#{key_hash:016x}"
 
 
 def estimate_keys(
@@ -115,7 +121,6 @@ def estimate_keys(
         variance = rest_variances(snapshot.queries[name], keys)
         light[0] += redistribute_rest(keys.rest_cost, snapshot.plan, plan) * scale
         light[1] += redistribute_rest(variance, snapshot.plan, plan) * scale**2
-    newest = stats[-1][1]
     streams = _split_streams(snapshots, name)
     active = list(plan.active)
     workers = np.arange(len(active), dtype=np.int32)
@@ -146,7 +151,6 @@ def estimate_keys(
     return KeyEstimate(
         query=name,
         hashes=hashes[heavy],
-        key_names=dict(zip(newest.hashes.tolist(), newest.names, strict=False)),
         cost=np.concatenate([usual_cost, immovable_load]),
         state_bytes=np.concatenate([state_bytes[heavy], np.zeros(len(active))]),
         home=np.concatenate([homes[heavy], workers]),
@@ -158,6 +162,7 @@ def estimate_keys(
         ),
         split_by=split_by,
         splits=splits,
+        measured=tuple(keys for _, keys in stats),
     )
 
 

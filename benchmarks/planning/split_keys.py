@@ -1,0 +1,161 @@
+"""Split keys in closed loops: rows drawn by chance, costs emulated, no Spark.
+
+python -m benchmarks.planning.split_keys [self_join] [self_join_100k] [two_streams] [templates]
+
+A batch is a second. A self-join within 20 s compares each row with the rows of its key in the last
+20 batches, so a key that becomes hot costs more in every batch for 20 of them. `drawn` is the
+imbalance of the rows that were drawn, `expected` that of as many rows as there are on average.
+8 workers, 20,000 rows a batch; the hot keys change every 30 batches.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import run_parts
+from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.model.arrays import Floats
+from evenflow.planning.controller import Balancing, decide
+from evenflow.research.key_workload import zipf_costs
+from evenflow.research.synthetic_flow import QueryDemand, SyntheticFlow
+
+WORKERS, ROWS, SPAN, SHIFT, EPOCHS = 8, 20_000, 20, 30, 3
+PAIR_SECONDS, ROW_SECONDS = 2e-7, 2e-6
+SEEDS = range(3)
+BOUND = 1.08
+CONFIG = Balancing()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRows:
+    """Rows of each key in each batch, drawn by chance from shares that change."""
+
+    shares: Callable[[int], Floats]
+    rows: int
+    seed: int
+    by_chance: bool = True
+
+    def __call__(self, batch: int) -> Floats:
+        """Return the rows of a batch."""
+        if not self.by_chance:
+            return self.rows * self.shares(batch)
+        rng = np.random.default_rng((self.seed, batch))
+        return rng.poisson(self.rows * self.shares(batch)).astype(np.float64)
+
+
+def self_join_demand(keys: int, skew: float, seed: int, by_chance: bool = True) -> QueryDemand:
+    """Return a self-join within 20 s; half of its pairs are with rows of the same batch."""
+
+    @functools.cache
+    def epoch(number: int) -> Floats:
+        return zipf_costs(keys, skew, np.random.default_rng((seed, number)), 1.0)
+
+    # The run does not start empty: its batch 0 is batch SPAN of what is drawn.
+    drawn = functools.lru_cache(2 * SPAN)(
+        DrawnRows(lambda b: epoch(max(b - SPAN, 0) // SHIFT), ROWS, seed, by_chance)
+    )
+
+    @functools.lru_cache(4)
+    def seconds(batch: int) -> Floats:
+        new, stored = drawn(batch), sum((drawn(b) for b in range(batch - SPAN, batch)), 0.0)
+        result: Floats = ROW_SECONDS * new + PAIR_SECONDS * new * (stored + new / 2)
+        return result
+
+    return QueryDemand(
+        lambda batch: seconds(batch + SPAN),
+        hash_keys(np.arange(keys)),
+        split_by="events",
+        key_rows=lambda batch: drawn(batch + SPAN),
+        shared_seconds=lambda batch: ROW_SECONDS * drawn(batch + SPAN),
+    )
+
+
+def hot_key_demand(
+    keys: int, hot: float, shared: float, seed: int, by_chance: bool = True
+) -> QueryDemand:
+    """Return a query whose key 0, later key 1, has a part of all rows."""
+
+    @functools.cache
+    def epoch(number: int) -> Floats:
+        shares = np.full(keys, (1 - hot) / (keys - 1))
+        shares[number] = hot
+        return shares
+
+    drawn = functools.lru_cache(4)(DrawnRows(lambda b: epoch(b // SHIFT), ROWS, seed, by_chance))
+    return QueryDemand(
+        lambda batch: drawn(batch) * 2e-4,
+        hash_keys(np.arange(keys)),
+        split_by="events",
+        key_rows=drawn,
+        shared_part=shared,
+    )
+
+
+def measure(make: Callable[[int, bool], QueryDemand]) -> dict[str, Any]:
+    """Run all seeds; measure from three batches after the plan that answers each shift."""
+    settled: dict[str, list[float]] = {"drawn": [], "expected": []}
+    hash_only, detected, plans, heaviest = [], [], [], []
+    for seed in SEEDS:
+        drawn, expected = {"q": make(seed, True)}, {"q": make(seed, False)}
+        flow = SyntheticFlow(drawn, Plan(WORKERS, {}, {"q": RoutingTable()}))
+        costs = expected["q"].key_seconds(0)
+        heaviest.append(float(costs.max() / costs.sum()) * WORKERS)
+        found: dict[str, list[float]] = {name: [] for name in settled}
+        for _ in range(SHIFT * EPOCHS):
+            for name, queries in (("expected", expected), ("drawn", drawn)):
+                flow.queries = queries
+                found[name].append(flow.imbalance())
+            flow.step(lambda seen, before: decide(seen[-64:], before[-64:], CONFIG))
+        made = [d.batch for d in flow.decisions if d.plan is not None]
+        plans.append(len(made))
+        hash_only.append(found["expected"][0])
+        for begin in range(0, SHIFT * EPOCHS, SHIFT):
+            answer = next(batch for batch in made if batch >= begin)
+            detected.append(answer - begin + 1)
+            for name, values in found.items():
+                settled[name] += values[answer + 3 : begin + SHIFT]
+    result: dict[str, Any] = {
+        "heaviest_key": round(float(np.mean(heaviest)), 2),
+        "hash_only": round(float(np.mean(hash_only)), 2),
+        "batches_until_plan": detected,
+        "plans_per_run": round(float(np.mean(plans)), 1),
+    }
+    for name, values in settled.items():
+        result[name] = {
+            "median": round(float(np.median(values)), 3),
+            "p95": round(float(np.percentile(values, 95)), 3),
+            "worst": round(max(values), 3),
+            "within_bound": round(float(np.mean(np.array(values) <= BOUND)), 3),
+        }
+    return result
+
+
+def self_join(keys: int) -> list[dict[str, Any]]:
+    """Zipf self-joins within 20 s."""
+    return [
+        {"keys": keys, "skew": skew}
+        | measure(lambda seed, chance, s=skew: self_join_demand(keys, s, seed, chance))  # type: ignore[misc]
+        for skew in (0.85, 1.0, 1.2, 1.5)
+    ]
+
+
+def two_streams() -> dict[str, Any]:
+    """A join of two streams, one key with half of the rows, a tenth of its cost replicated."""
+    return measure(lambda seed, chance: hot_key_demand(10_000, 0.5, 0.1, seed, chance))
+
+
+def templates() -> dict[str, Any]:
+    """A template, one symbol with half of the events; subscriptions are replicated."""
+    return measure(lambda seed, chance: hot_key_demand(500, 0.5, 0.0, seed, chance))
+
+
+if __name__ == "__main__":
+    run_parts({
+        "self_join": lambda: self_join(10_000),
+        "self_join_100k": lambda: self_join(100_000),
+        "two_streams": two_streams,
+        "templates": templates,
+    })  # fmt: skip
