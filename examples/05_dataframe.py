@@ -19,9 +19,10 @@ def main(folder: str) -> None:
         FROM ticks GROUP BY window(timestamp, '1 second'), value % 10""",
     )
     run = flow.start(trigger="1 second")
-    run.await_termination(float(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    run.await_results("digits", timeout=600)  # a window is emitted once the watermark is past it
+    run.await_termination(float(sys.argv[1]) if len(sys.argv) > 1 else 10)
     run.stop()
-    run.results("digits").orderBy("at", "digit").show()
+    print(run.results("digits", limit=20).to_pandas().to_string(index=False))
 
 
 if __name__ == "__main__":

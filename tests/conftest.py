@@ -24,6 +24,12 @@ settings.register_profile(
 settings.load_profile("evenflow")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_list_of_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the runs of tests out of `evenflow list`."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """One Spark for all tests of the runtime."""

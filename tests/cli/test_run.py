@@ -29,7 +29,7 @@ from evenflow.model import (
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.progress import BatchProgress
 from evenflow.spark.protocol.registry import Registry
-from evenflow.spark.protocol.report import QueryStats, Report
+from evenflow.spark.protocol.report import QueryStats, Report, SetAsideCount
 from evenflow.storage.bundle import PartRef
 
 runner = CliRunner()
@@ -73,7 +73,7 @@ def batch(number: int, *cpu: float) -> CompletedBatch:
             query_stats={"q@1": QueryStats(rows_in=10, cpu_seconds=seconds)},
             shipped_bytes={"trades": 100},
             results={"q@1": (PartRef("f", 0, 1, ""), 5)},
-            poison={"trades": (PartRef("f", 0, 1, ""), 1)},
+            set_aside={"trades": SetAsideCount(invalid=1)},
         )
         for worker, seconds in enumerate(cpu)
     )
@@ -140,5 +140,5 @@ def test_status_panel_with_and_without_batches() -> None:
         console.print(status_panel("mine", stats))
     text = console.export_text()
     assert "batch 4, 20 rows, 10 rows/s, 10 results, 1 moves, imbalance 1.50" in text
-    assert "batch 4: queries (imbalance), one query" in text
+    assert "batch 4: whole queries move, because a worker had too much load; one query" in text
     assert text.count("█") > 50

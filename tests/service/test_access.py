@@ -45,6 +45,7 @@ WRITES = [
     (Role.OPERATE, "POST", "/api/queries/a/resume", {}, "resume"),
     (Role.OPERATE, "POST", "/api/workers/1/drain", {}, "drain"),
     (Role.OPERATE, "POST", "/api/workers/1/activate", {}, "activate"),
+    (Role.OPERATE, "POST", "/api/stop", {}, "stop"),
     (Role.OPERATE, "POST", "/api/rollback", {}, "rollback"),
 ]
 

@@ -139,6 +139,8 @@ def test_own_dataframe(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["05_dataframe.py", "6"])
+    monkeypatch.setattr(sys, "argv", ["05_dataframe.py", "1"])
     module("05_dataframe").main(str(runs / "flow"))
-    assert "digit" in capfd.readouterr().out
+    shown = capfd.readouterr().out.splitlines()
+    assert next(line for line in shown if "digit" in line).split() == ["at", "digit", "n"]
+    assert len(shown) > 10, "a second has ten digits"

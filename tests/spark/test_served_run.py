@@ -243,9 +243,31 @@ def test_the_command_line_talks_to_it(served: Served, tmp_path: Path) -> None:
     assert {key["query"] for key in served.cli("hot-keys")["hot_keys"]} <= {"pairs"}
 
 
+def test_status_finds_it_by_its_checkpoint(served: Served) -> None:
+    until(lambda: served.cli("status", served.run.checkpoint_uri)["state"] == "running")
+    found = served.cli("status", served.run.checkpoint_uri)
+    assert found["url"] == served.server.url
+    assert found["queries"] >= 4
+    by_key = served.cli("explain", "--query", "pairs")["moves"]
+    assert {move["query"] for move in by_key} <= {"pairs"}
+
+
 def test_the_run_goes_on_without_its_service(served: Served) -> None:
     served.server.stop()
     batch = served.run.snapshots[-1].batch
     until(lambda: served.run.snapshots[-1].batch > batch + 1)
     refused = CliRunner().invoke(app, ["ps", "--url", served.server.url])
     assert refused.exit_code == 4
+    found = CliRunner().invoke(app, ["status", served.run.checkpoint_uri, "--json"])
+    assert (found.exit_code, json.loads(found.stdout)["state"]) == (0, "running")
+
+
+def test_stop_ends_it_after_its_batch(served: Served) -> None:
+    server = serve(served.run, port=0)
+    done = CliRunner().invoke(app, ["stop", "--url", server.url])
+    server.stop()
+    assert (done.exit_code, done.stdout) == (0, "stopped\n")
+    assert not served.run.is_active
+    found = CliRunner().invoke(app, ["status", served.run.checkpoint_uri, "--json"])
+    assert json.loads(found.stdout)["state"] == "stopped"
+    assert len(served.run.results("dear", limit=3).to_arrow()) == 3

@@ -124,6 +124,9 @@ class FakeRun:
             raise OSError("no ledger")
         return self._snapshots
 
+    def request_stop(self) -> None:
+        self._note("stop")
+
     def announce(self, url: str | None) -> None:
         self.url = url or ""
 

@@ -12,7 +12,9 @@ from typer.core import TyperGroup
 from evenflow import __version__
 from evenflow.cli import (
     control,
+    diff,
     inspect,
+    logs,
     plan_keys,
     plan_operators,
     plan_queries,
@@ -20,6 +22,8 @@ from evenflow.cli import (
     replay,
     results,
     run,
+    status,
+    stop,
 )
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError, SetupError
@@ -53,6 +57,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run_command)
 app.command("validate")(run.validate_command)
+app.command("diff")(diff.diff_command)
 app.command("init")(run.init_command)
 app.command("query")(query.query_command)
 plan_app = typer.Typer(no_args_is_help=True, help="Compute plans from files, without a run.")
@@ -63,6 +68,10 @@ plan_app.command("operators")(plan_operators.plan_operators_command)
 for _entry_point in entry_points(group=COMMANDS_GROUP):
     _entry_point.load()(app)
 app.command("results")(results.results_command)
+app.command("status")(status.status_command)
+app.command("stop")(stop.stop_command)
+app.command("logs")(logs.logs_command)
+app.command("list")(status.list_command)
 app.command("replay")(replay.replay_command)
 app.command("whatif")(replay.whatif_command)
 _SERVICE_COMMANDS: dict[str, Callable[..., None]] = {

@@ -38,6 +38,17 @@ class ServiceClient:
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
+    def answers(self) -> bool:
+        """Tell whether anything listens at the address."""
+        request = Request(f"{self.url}/healthz", headers=self._headers())  # noqa: S310 - checked
+        try:
+            with urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310 - checked above
+                return True
+        except HTTPError:
+            return True
+        except (OSError, HTTPException):
+            return False
+
     def follow(self, *path: object, **parameters: object) -> Iterator[Any]:
         """Yield the data of server-sent events until the service ends the stream."""
         query = {name: value for name, value in parameters.items() if value is not None}

@@ -20,6 +20,15 @@ class FoundRun:
     store: "FileStore | None" = None
     note: "RunNote | None" = None
 
+    def require_client(self) -> ServiceClient:
+        """Return the service of a run that is served."""
+        if self.client is None:
+            raise InputError(
+                f"{self.require_store().uri} is not served; start it, or ask for its history "
+                "with --key or --query"
+            )
+        return self.client
+
     def require_store(self) -> "FileStore":
         """Return the checkpoint of a run that is not served."""
         if self.store is None:

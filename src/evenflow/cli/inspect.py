@@ -1,16 +1,27 @@
 """Commands that show the state of a running service."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 
 from evenflow.cli.client import ServiceClient
-from evenflow.cli.options import DEFAULT_URL, JsonOption, UrlOption
+from evenflow.cli.find_run import find_run
+from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import Columns, format_bytes, print_items, print_json, print_rows, safe
+from evenflow.cli.past_moves import past_moves_of, print_past_moves, workers
 from evenflow.errors import InputError
 
-_METRICS = ("imbalance", "max_load", "mean_load", "deviation", "correlation", "shipped_bytes")
+_SHOWN_MOVES = 10
+# Figures of a balance, their names with units, and how many digits they are worth.
+_METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "imbalance": ("busiest worker, times the mean", "{:.3f}".format),
+    "max_load": ("busiest worker, CPU seconds per batch", "{:,.3f}".format),
+    "mean_load": ("mean worker, CPU seconds per batch", "{:,.3f}".format),
+    "deviation": ("variation over time, CPU seconds", "{:,.3f}".format),
+    "correlation": ("correlation of the workers, -1 to 1", "{:+.2f}".format),
+    "shipped_bytes": ("streams shipped per batch", format_bytes),
+}
 
 _QUERY_COLUMNS: Columns = {
     "query": lambda query: query["name"],
@@ -35,8 +46,7 @@ _WORKER_COLUMNS: Columns = {
 
 _DECISION_COLUMNS: Columns = {
     "decision": lambda decision: str(decision["number"]),
-    "trigger": lambda decision: decision["trigger"],
-    "reason": lambda decision: decision["reason"],
+    "what and why": lambda decision: decision["title"],
     "moves": lambda decision: str(decision["move_count"]),
     "imbalance": lambda decision: _imbalance(decision["before"]),
     "predicted": lambda decision: _imbalance(decision["predicted"]),
@@ -85,7 +95,7 @@ def moves_command(
     if json:
         print_json({"decisions": decisions})
     else:
-        print_items(decisions, _DECISION_COLUMNS, numbers=(0, 3, 4, 5, 6, 7))
+        print_items(decisions, _DECISION_COLUMNS, numbers=(0, 2, 3, 4, 5, 6))
 
 
 def hot_keys_command(
@@ -104,11 +114,26 @@ def hot_keys_command(
 
 def explain_command(
     decision: Annotated[str, typer.Argument(help="Number of a decision, or `last`.")] = "last",
+    key: Annotated[str | None, typer.Option(help="Instead: the moves of this key.")] = None,
+    query: Annotated[str | None, typer.Option(help="Instead: the moves of this query.")] = None,
+    run: RunOption = None,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
-    """Explain why the plan was changed or not, and show the measured effect."""
-    client = ServiceClient(url)
+    """Explain why the plan was changed or not, and show the measured effect.
+
+    With --key or --query, list when that key or query moved, why, and what came of it; of a run
+    given by its checkpoint or specification as far back as its history goes.
+    """
+    found = find_run(run, url)
+    if key is not None or query is not None:
+        moves = past_moves_of(found, query, key)
+        if json:
+            print_json({"moves": moves})
+        else:
+            print_past_moves(moves, query, key)
+        return
+    client = found.require_client()
     if decision == "last":
         changes = client.get("decisions", limit=1)
         if not changes:
@@ -127,7 +152,7 @@ def _print_decision(decision: dict[str, Any]) -> None:
 
     console = Console(highlight=False)
     title = f"decision {decision['number']}"
-    console.print(f"[bold]{title}[/]: {safe(decision['trigger'])}, {safe(decision['reason'])}")
+    console.print(f"[bold]{title}[/]: {safe(decision['title'])}")
     console.print(safe(decision["message"]))
     columns = {
         "before": decision["before"],
@@ -136,8 +161,8 @@ def _print_decision(decision: dict[str, Any]) -> None:
     }
     known = {name: metrics for name, metrics in columns.items() if metrics}
     rows = [
-        (metric.replace("_", " "), *(f"{metrics[metric]:,.4g}" for metrics in known.values()))
-        for metric in _METRICS
+        (label, *(form(metrics[name]) for metrics in known.values()))
+        for name, (label, form) in _METRICS.items()
     ]
     print_rows(("", *known), rows, numbers=range(1, 4))
     if outcome := decision["measured"]:
@@ -146,13 +171,16 @@ def _print_decision(decision: dict[str, Any]) -> None:
         pause = f"batch {outcome['pause_seconds']:+.2f} s longer"
         console.print(f"{size} of state transferred{after}, {pause}")
     for verdict in decision["verdicts"]:
-        console.print(f"[yellow]{safe(verdict['code'])}[/]: {safe(verdict['message'])}")
-    rest = decision["move_count"] - len(decision["moves"])
-    moves = list(_move_rows(decision, complete=rest == 0))
+        console.print(f"[yellow]limit[/]: {safe(verdict['message'])}")
+    complete = decision["move_count"] == len(decision["moves"])
+    moves = list(_move_rows(decision, complete=complete))
     if moves:
-        print_rows(("query", "key", "worker", "state"), moves, numbers=(3,))
-    if rest > 0:
-        console.print(f"and {rest:,} more moves")
+        heads = ("query", "key", "worker", "load, CPU s per batch", "state moved")
+        print_rows(heads, moves[:_SHOWN_MOVES], numbers=(3, 4))
+    listed = len(moves) if complete else decision["move_count"]
+    if listed > _SHOWN_MOVES:
+        rest = listed - _SHOWN_MOVES
+        console.print(f"and {rest:,} lighter moves; --json lists {len(decision['moves']):,}")
 
 
 def _move_rows(decision: dict[str, Any], *, complete: bool) -> Iterator[tuple[str, ...]]:
@@ -166,22 +194,12 @@ def _move_rows(decision: dict[str, Any], *, complete: bool) -> Iterator[tuple[st
     sizes = {(t["query"], t["before"], t["after"]): format_bytes(t["bytes"]) for t in transfers}
     for move in decision["moves"]:
         route = move["query"], move["before"], move["after"]
-        row = _move_row(route, move["key"] or "whole query", sizes.pop(route, ""))
-        yield (*row[:2], _split_workers(move), row[3]) if move.get("owners_after") else row
+        load = "" if move.get("load") is None else f"{move['load']:,.4f}"
+        yield move["query"], move["key"] or "whole query", workers(move), load, sizes.pop(route, "")
     if complete:
-        for route, size in sizes.items():
-            yield _move_row(route, "light keys", size)
-
-
-def _move_row(route: tuple[str, int, int], key: str, size: str) -> tuple[str, ...]:
-    query, before, after = route
-    return query, key, f"{before} -> {after}", size
-
-
-def _split_workers(move: dict[str, Any]) -> str:
-    """Return all workers of a key that is split before or after."""
-    before, after = (", ".join(map(str, move[side])) for side in ("owners_before", "owners_after"))
-    return f"{before} -> {after}"
+        for (query, before, after), size in sizes.items():
+            route_text = workers({"before": before, "after": after})
+            yield query, "light keys", route_text, "", size
 
 
 def _measured(decision: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from rich.text import Text
 from evenflow.cli.output import print_progress
 from evenflow.display import printable
 from evenflow.model import imbalance
+from evenflow.model.words import decision_words
 
 if TYPE_CHECKING:
     from evenflow.cli.run_stats import RunStats
@@ -53,9 +54,9 @@ def live_view(
 
 def decision_line(decision: "Decision") -> str:
     """Describe a decision in one line."""
-    return printable(
-        f"batch {decision.batch}: {decision.reason} ({decision.trigger}), {decision.message}"
-    )
+    changed = decision.plan is not None
+    words = decision_words(decision.trigger, decision.reason, changed=changed)
+    return printable(f"batch {decision.batch}: {words}; {decision.message}")
 
 
 def status_line(stats: "RunStats") -> str:

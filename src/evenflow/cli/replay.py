@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenflow.cli.options import JsonOption
-from evenflow.cli.output import format_figures, print_json, print_result, verdicts_to_json
+from evenflow.cli.output import (
+    format_bytes,
+    format_figures,
+    print_json,
+    print_result,
+    verdicts_to_json,
+)
 from evenflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,6 +99,23 @@ def whatif_command(
     rows["moves"] = f"{result['moves']:,}"
     rows["moved bytes"] = f"{result['moved_bytes']:,.4g}"
     print_result("what if", rows, predicted.verdicts)
+    typer.echo(what_if_sentence(result))
+
+
+def what_if_sentence(result: Mapping[str, Any]) -> str:
+    """Say in one sentence what a scenario would change."""
+    before, after = result["before"], result["after"]
+    change = after["max_load"] / before["max_load"] - 1 if before["max_load"] else 0.0
+    verdict = "as long as" if abs(change) < 0.005 else f"{abs(change):.0%} "
+    verdict += "" if abs(change) < 0.005 else "longer than" if change > 0 else "less than"
+    moves = f"{result['moves']:,} move{'' if result['moves'] == 1 else 's'}"
+    return (
+        f"With {result['workers']} workers the busiest one would work "
+        f"{after['max_load']:.3f} CPU seconds per batch, {verdict} now ({before['max_load']:.3f}); "
+        f"it would carry {after['imbalance']:.2f} times the mean instead of "
+        f"{before['imbalance']:.2f}. It takes {moves} and {format_bytes(result['moved_bytes'])} of "
+        "state."
+    )
 
 
 def _side_by_side(result: Mapping[str, Any], *sides: str) -> dict[str, str]:

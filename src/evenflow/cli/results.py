@@ -11,6 +11,7 @@ from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import print_json, print_progress, print_rows
 
 _POLL_SECONDS = 1.0
+_SHOWN_QUERIES, _SHOWN_ROWS = 3, 3
 
 
 def results_command(
@@ -35,6 +36,24 @@ def results_command(
         else:
             _print_page(page, head=not shown)
         shown = True
+
+
+def print_newest_results(checkpoint: str, run: str) -> None:
+    """Show some results at the end of a run: a few rows of a few queries."""
+    from evenflow.service.results import results_page
+    from evenflow.spark.protocol.stored_results import StoredResults
+    from evenflow.storage.file_store import FileStore
+
+    stored, shown = StoredResults(FileStore(checkpoint)), 0
+    names = stored.names()
+    for name in names:
+        page = results_page(name, stored.page(name, None, _SHOWN_ROWS)).model_dump()
+        if page["rows"] and shown < _SHOWN_QUERIES:
+            shown += 1
+            typer.echo(f"\nnewest results of {name}")
+            _print_page(page, head=True)
+    if names:
+        typer.echo(f"\nmore: evenflow results {names[0]} --run {run} --limit 100")
 
 
 def _pages(found: FoundRun, name: str, limit: int, *, follow: bool) -> Iterator[dict[str, Any]]:

@@ -53,6 +53,8 @@ def run_command(
     query was quarantined or a sink is behind; 2 bad input; 4 Java, Spark or the port is not
     available; 5 the stream failed; 130 interrupted.
     """
+    from evenflow.cli.known_runs import KnownRun, remember_run
+    from evenflow.cli.results import print_newest_results
     from evenflow.cli.run_spec import RunOptions, run_spec
     from evenflow.cli.run_summary import print_run_summary
     from evenflow.spec import load_spec
@@ -70,11 +72,14 @@ def run_command(
         without=tuple(without or ()),
         safe=safe,
     )
+    checkpoint = checked.resolve(checked.spec.checkpoint)
+    remember_run(KnownRun(checked.spec.name, checkpoint, str(spec.resolve())))
     summary = run_spec(checked, options)
     if json:
         print_json(summary)
     else:
         print_run_summary(summary)
+        print_newest_results(checkpoint, str(spec))
     raise typer.Exit(int(summary["exit_code"]))
 
 

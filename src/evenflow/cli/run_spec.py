@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.cli.live_view import live_view
+from evenflow.cli.logs import log_path
 from evenflow.cli.output import print_progress
+from evenflow.cli.preflight import check_start
+from evenflow.cli.run_log import RunReporter, log, log_to
 from evenflow.cli.run_stats import RunStats
 from evenflow.cli.run_summary import EXIT_INTERRUPTED, run_summary
 from evenflow.cli.serve_spec import serve_spec, service_settings
@@ -49,15 +52,25 @@ def run_spec(checked: CheckedSpec, options: RunOptions) -> dict[str, Any]:
         service_settings(checked)  # before Spark starts: tokens and certificates can be read
     if options.fresh:
         delete_checkpoint(checked, checked.resolve(spec.checkpoint))
+    check_start(checked, serves=options.serves)
+    checkpoint = checked.resolve(spec.checkpoint)
     print_progress(f"{spec.name}: starting Spark on {spec.spark.master}")
-    spark = open_session(
-        spec.spark.master, spark_options(spec.spark.config), spark_log_path(checked)
-    )
-    try:
+    with log_to(log_path(checkpoint)):
+        log.info("%s: starting on %s", spec.name, spec.spark.master)
         with interrupt_event() as interrupted:
-            return run_spec_on(spark, checked, options, interrupted)
-    finally:
-        spark.stop()
+            spark = open_session(
+                spec.spark.master,
+                spark_options(spec.spark.config),
+                log_path(checkpoint, spark=True),
+            )
+            try:
+                if interrupted.is_set():
+                    raise SystemExit(EXIT_INTERRUPTED)
+                summary = run_spec_on(spark, checked, options, interrupted)
+            finally:
+                spark.stop()
+        log.info("%s: ended, exit code %s", spec.name, summary["exit_code"])
+        return summary
 
 
 def run_spec_on(
@@ -76,11 +89,6 @@ def run_spec_on(
     shutil.rmtree(other, ignore_errors=True)
     second = _run_once(checked, spark, other, options, interrupted, balanced=False)
     return {**first, "compare": {spec.compare: second}}
-
-
-def spark_log_path(checked: CheckedSpec) -> Path | None:
-    """Return the file of Spark's log next to a local checkpoint, None for a remote one."""
-    return _beside_checkpoint(checked, "spark.log")
 
 
 def _beside_checkpoint(checked: CheckedSpec, name: str) -> Path | None:
@@ -104,7 +112,7 @@ def _run_once(
 
     spec = checked.spec
     flow = flow_from_spec(checked, spark, checkpoint)
-    stats = RunStats(spec.workers)
+    stats, reporter = RunStats(spec.workers), RunReporter()
     bounded = spec.available_now or spec.compare is not None
     balancing = checked.balancing if balanced else None
     with ExitStack() as stack:
@@ -129,6 +137,7 @@ def _run_once(
         def update() -> RunStats:
             stats.add_batches(progress.batches, run.batches)
             stats.add_decisions(run.snapshots, run.decisions)
+            reporter.report(stats, run, delivery)
             return stats
 
         name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"
@@ -184,13 +193,14 @@ def _await_last_progress(run: "Run", seen: dict[int, Any]) -> None:
 
 @contextmanager
 def interrupt_event() -> Iterator[threading.Event]:
-    """Set an event on the first Ctrl-C; exit at once on the second."""
+    """Set an event on the first Ctrl-C or SIGTERM and say so; exit at once on the second."""
     interrupted = threading.Event()
 
     def on_signal(*_: object) -> None:
         if interrupted.is_set():
             os._exit(EXIT_INTERRUPTED)
         interrupted.set()
+        os.write(2, b"\nstopping after the current batch; Ctrl-C again stops at once\n")
 
     if threading.current_thread() is not threading.main_thread():
         yield interrupted

@@ -82,8 +82,8 @@ def print_run_summary(summary: Mapping[str, Any]) -> None:
         for name, reason in summary[kind].items():
             label = kind.replace("sink_errors", "sink behind")
             console.print(f"[red]{label}[/] {safe(name)}: {safe(reason)}", soft_wrap=True)
-    for code, message in summary["verdicts"].items():
-        console.print(f"[yellow]{safe(code)}[/]: {safe(message)}", soft_wrap=True)
+    for message in summary["verdicts"].values():
+        console.print(f"[yellow]limit[/]: {safe(message)}", soft_wrap=True)
     if summary["failure"]:
         console.print(f"[red]the stream failed[/]: {safe(summary['failure'])}", soft_wrap=True)
     for query, place in summary["where"].items():

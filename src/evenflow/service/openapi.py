@@ -18,7 +18,8 @@ _NUMBER = {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS}
 _QUERY_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "limit": (_NUMBER, "maximum number of items"),
     "all": ({"enum": ["0", "1", "false", "true"]}, "include decisions that changed nothing"),
-    "query": ({"type": "string"}, "only keys of this query"),
+    "query": ({"type": "string"}, "only keys or moves of this query"),
+    "key": ({"type": "string"}, "only moves of this key: its value, or # and its hash in hex"),
     "count": (_NUMBER, "maximum number of keys"),
     "since": (
         {"type": "string", "pattern": "^[0-9]{1,15}([.][0-9]{1,15})?$"},

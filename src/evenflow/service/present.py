@@ -13,9 +13,11 @@ from evenflow.display import printable
 from evenflow.errors import MAX_ERROR_CHARACTERS
 from evenflow.model.arrays import Floats
 from evenflow.model.decision import Decision, Outcome
+from evenflow.model.move_history import heaviest_moves
 from evenflow.model.plan import Move, Plan
 from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
 from evenflow.model.traffic import round_robin_stream_bytes, total_shipped_bytes
+from evenflow.model.words import decision_words
 from evenflow.service import run_protocol, schemas
 
 # Limits of the page; the list endpoints of the API have their own.
@@ -32,6 +34,8 @@ class ObservedRun:
     queries: Mapping[str, run_protocol.QueryProtocol]
     streams: Mapping[str, run_protocol.StreamProtocol]
     snapshots: tuple[Snapshot, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
@@ -264,20 +268,25 @@ def decision_info(
     outcome: Outcome | None,
     loads: Mapping[int, Sequence[float]],
     key_names: Mapping[tuple[str, int], str],
+    snapshot: Snapshot | None = None,
 ) -> schemas.DecisionInfo:
     """Return a decision with its outcome, if measured.
 
-    `loads` maps a batch to the loads of all workers, `key_names` (query, hash) to a key's name.
+    `loads` maps a batch to the loads of all workers, `key_names` (query, hash) to a key's name;
+    `snapshot` is that of the batch before the decision.
     """
+    changed = decision.plan is not None
+    moves = heaviest_moves(decision, snapshot)[:SHOWN_MOVES]
     before = loads.get(decision.batch)
     after = None if outcome is None else loads.get(outcome.batch)
     return schemas.DecisionInfo(
         number=decision.batch,
         at=decision.at,
+        title=decision_words(decision.trigger, decision.reason, changed=changed),
         trigger=decision.trigger,
         reason=decision.reason,
         message=printable(decision.message, MAX_ERROR_CHARACTERS),
-        changed=decision.plan is not None,
+        changed=changed,
         staged=decision.target is not None,
         before=decision.before,
         predicted=decision.predicted,
@@ -285,7 +294,7 @@ def decision_info(
         loads_before=None if before is None else list(before),
         loads_after=None if after is None else list(after),
         move_count=len(decision.moves),
-        moves=[_move_info(move, key_names) for move in decision.moves[:SHOWN_MOVES]],
+        moves=[_move_info(move, load, key_names) for move, load in moves],
         moved_bytes=decision.moved_bytes,
         move_price=decision.move_price,
         arrived=dict(islice(decision.arrived.items(), SHOWN_MOVES)),
@@ -304,7 +313,9 @@ def _outcome_info(outcome: Outcome) -> schemas.OutcomeInfo:
     )
 
 
-def _move_info(move: Move, key_names: Mapping[tuple[str, int], str]) -> schemas.MoveInfo:
+def _move_info(
+    move: Move, load: float | None, key_names: Mapping[tuple[str, int], str]
+) -> schemas.MoveInfo:
     key = None
     if move.key_hash is not None:
         name = key_names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")
@@ -314,6 +325,7 @@ def _move_info(move: Move, key_names: Mapping[tuple[str, int], str]) -> schemas.
         before=move.before,
         after=move.after,
         key=key,
+        load=load,
         owners_before=list(move.owners_before),
         owners_after=list(move.owners_after),
     )

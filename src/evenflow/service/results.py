@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evenflow.model.results_page import ResultPosition, ResultsPage
-from evenflow.service import schemas
 from evenflow.service.parameters import int_parameter
+from evenflow.service.results_schema import ColumnInfo, ResultsInfo
 from evenflow.service.run_protocol import RunProtocol
 
 _PAGE_ROWS = 100
@@ -27,12 +27,12 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _MAX_EXACT_INT = 1 << 53  # beyond it, readers of JSON such as browsers round
 
 
-def results_page(name: str, page: ResultsPage) -> schemas.ResultsInfo:
+def results_page(name: str, page: ResultsPage) -> ResultsInfo:
     """Return a page as JSON values."""
     rows = page.rows
-    return schemas.ResultsInfo(
+    return ResultsInfo(
         query=name,
-        columns=[schemas.ColumnInfo(name=f.name, type=str(f.type)) for f in rows.schema],
+        columns=[ColumnInfo(name=f.name, type=str(f.type)) for f in rows.schema],
         rows=[{key: json_value(value) for key, value in row.items()} for row in rows.to_pylist()],
         first=str(page.first),
         next=str(page.next),
@@ -74,7 +74,7 @@ class ResultStreams:
         self._run = run
         self._followers = 0
 
-    def page(self, request: Request) -> schemas.ResultsInfo:
+    def page(self, request: Request) -> ResultsInfo:
         """Return one page: from `since` on, or the newest rows."""
         name, since, limit = _parameters(request)
         return results_page(name, self._run.results_page(name, since, limit))

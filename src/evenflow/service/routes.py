@@ -1,6 +1,7 @@
 """The endpoints of the API: reads answer from the last published state, writes call the run."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from typing import Any, get_args
@@ -10,11 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from evenflow.errors import InputError
+from evenflow.model.move_history import past_moves
 from evenflow.service import present, schemas
 from evenflow.service.events import EventHub
 from evenflow.service.openapi import Endpoint
 from evenflow.service.parameters import MAX_ITEMS, int_parameter
 from evenflow.service.results import ResultStreams
+from evenflow.service.results_schema import ResultsInfo
 from evenflow.service.run_protocol import RunProtocol
 from evenflow.service.tokens import LOCAL_CALLER, Role
 from evenflow.service.watcher import PublishedState, Watcher
@@ -55,6 +58,13 @@ def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> I
         count = int_parameter(request, "count", present.SHOWN_KEYS)
         return present.hot_key_infos(seen, query, count)
 
+    def moves(request: Request) -> list[schemas.PastMoveInfo]:
+        query, key = request.query_params.get("query"), request.query_params.get("key")
+        seen = current().observed
+        found = past_moves(seen.snapshots, seen.decisions, seen.outcomes, query=query, key=key)
+        newest = found[::-1][: int_parameter(request, "limit", 100)]
+        return [schemas.PastMoveInfo.model_validate(asdict(move)) for move in newest]
+
     def queries(request: Request) -> list[schemas.QueryInfo]:
         return present.query_infos(current().observed, int_parameter(request, "limit", MAX_ITEMS))
 
@@ -84,12 +94,16 @@ def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> I
     )  # fmt: skip
     yield _get("/api/decisions/{number}", "One decision", decision, schemas.DecisionInfo)
     yield _get(
+        "/api/moves", "Moves, of a query or key, newest first, of the last batches",
+        moves, list[schemas.PastMoveInfo], "query", "key", "limit",
+    )  # fmt: skip
+    yield _get(
         "/api/hot-keys", "Heaviest keys of keyed queries",
         hot_keys, list[schemas.HotKeyInfo], "query", "count",
     )  # fmt: skip
     yield Endpoint(
         "GET", f"{_QUERY}/results", "Results of a query, as pages or server-sent events",
-        results.page, schemas.ResultsInfo, parameters=("since", "limit"), follow=results.follow,
+        results.page, ResultsInfo, parameters=("since", "limit"), follow=results.follow,
     )  # fmt: skip
     yield _get("/api/me", "Who you are and what you may do", me, schemas.CallerInfo)
 
@@ -164,6 +178,10 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
         run.activate(_worker_number(worker))
         return f"worker {worker} gets work {_NEXT_BATCH}"
 
+    def stop(_: str, __: schemas.EmptyRequest) -> str:
+        run.request_stop()
+        return "the run stops after the current batch"
+
     def rollback(_: str, __: schemas.EmptyRequest) -> str:
         run.rollback()
         return f"the plan before the last change applies {_NEXT_BATCH}"
@@ -201,6 +219,7 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
     yield delete(_SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest)
     yield operate(f"{worker}/drain", "Move all work off a worker", drain, empty)
     yield operate(f"{worker}/activate", "Give a drained worker work again", activate, empty)
+    yield operate("/api/stop", "Stop the run after the current batch", stop, empty)
     yield operate("/api/rollback", "Return to the plan before the last change", rollback, empty)
 
 

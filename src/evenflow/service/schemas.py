@@ -100,15 +100,41 @@ class MoveInfo(ApiModel):
     """Move of a whole query, or of one key of a keyed query, to another worker.
 
     Of a key that is split before or after, `owners_before` and `owners_after` are all its workers,
-    its home first; for other moves they are empty.
+    its home first; for other moves they are empty. `load` is in CPU seconds of the batch before the
+    decision, None if it was not measured.
     """
 
     query: str
     before: int
     after: int
     key: str | None
+    load: float | None = None
     owners_before: list[int] = []
     owners_after: list[int] = []
+
+
+class PastMoveInfo(ApiModel):
+    """One move of a query or key in the past; `before` and `after` -1: all workers.
+
+    `load` is in CPU seconds of a batch. The imbalance is that before the decision `batch`, as
+    predicted, and as measured afterwards.
+    """
+
+    batch: int
+    at: float
+    query: str
+    key: str | None
+    before: int
+    after: int
+    owners_before: list[int]
+    owners_after: list[int]
+    trigger: str
+    reason: str
+    message: str
+    load: float | None
+    imbalance: float
+    predicted: float | None
+    measured: float | None
 
 
 class OutcomeInfo(ApiModel):
@@ -125,12 +151,14 @@ class OutcomeInfo(ApiModel):
 class DecisionInfo(ApiModel):
     """The decision after batch `number`, its prediction and its measured effect.
 
-    `moves` is cut off; `move_count` is the total. `arrived` maps queries placed by this decision to
-    their workers (-1: keyed, runs on all). Loads are CPU seconds of each worker per batch.
+    `title` says it in words. `moves` lists the heaviest first and is cut off; `move_count` is the
+    total. `arrived` maps queries placed by this decision to their workers (-1: keyed, runs on all).
+    Loads are CPU seconds of each worker per batch.
     """
 
     number: int
     at: float
+    title: str
     trigger: str
     reason: str
     message: str
@@ -243,30 +271,6 @@ class RunInfo(ApiModel):
 
     checkpoint: str
     version: str
-
-
-class ColumnInfo(ApiModel):
-    """A column of results and its Arrow type."""
-
-    name: str
-    type: str
-
-
-class ResultsInfo(ApiModel):
-    """Some committed results of a query, in the order of their batches.
-
-    Pass `next` as `since` to get what follows; `complete`: nothing follows yet. Results of all
-    batches before `committed` are there. Times, decimals and numbers that JSON would round are
-    strings.
-    """
-
-    query: str
-    columns: list[ColumnInfo]
-    rows: list[dict[str, Any]]
-    first: str
-    next: str
-    complete: bool
-    committed: int
 
 
 class Accepted(ApiModel):

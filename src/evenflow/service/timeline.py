@@ -1,7 +1,7 @@
 """The course of a run: charts, decisions and totals, added batch by batch."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenflow.model.decision import Decision, Outcome
@@ -32,12 +32,13 @@ class Timeline:
 
     def add(
         self,
-        snapshots: Iterable[Snapshot],
+        snapshots: Sequence[Snapshot],
         decisions: Iterable[Decision],
         outcomes: Iterable[Outcome],
     ) -> tuple[list[schemas.BatchPoint], list[schemas.DecisionInfo]]:
         """Add what is new; return the new points, and the decisions that are new or updated."""
         points = [self._add_batch(each) for each in snapshots if each.batch > self._last_batch]
+        by_batch = {each.batch: each for each in snapshots}
         for decision in decisions:
             if decision.batch > self._last_decided_batch:
                 self._add_decision(decision)
@@ -47,7 +48,7 @@ class Timeline:
                 self._outcomes[number] = outcome
                 self.transferred_bytes += outcome.handed_bytes
                 self._metrics.count_outcome(outcome)
-        return points, self._updated_infos()
+        return points, self._updated_infos(by_batch)
 
     def newest_decisions(self) -> list[schemas.DecisionInfo]:
         """Return the decisions, newest first."""
@@ -87,13 +88,15 @@ class Timeline:
             self.decision_infos.pop(number, None)
             self._outcomes.pop(number, None)
 
-    def _updated_infos(self) -> list[schemas.DecisionInfo]:
+    def _updated_infos(self, snapshots: Mapping[int, Snapshot]) -> list[schemas.DecisionInfo]:
         updated = []
         for number, decision in self._decisions_by_batch.items():
             known, outcome = self.decision_infos.get(number), self._outcomes.get(number)
             if known is not None and (known.measured or outcome is None):
                 continue
-            info = present.decision_info(decision, outcome, self._loads_by_batch, self._key_names)
+            info = present.decision_info(
+                decision, outcome, self._loads_by_batch, self._key_names, snapshots.get(number)
+            )
             self.decision_infos[number] = info
             updated.append(info)
         return updated

@@ -92,6 +92,8 @@ class Watcher:
             queries=run.queries,
             streams=run.streams,
             snapshots=snapshots,
+            decisions=decisions,
+            outcomes=outcomes,
             late=run.late,
             quarantined=run.quarantined,
             watermarks=run.watermarks,

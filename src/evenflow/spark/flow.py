@@ -20,6 +20,12 @@ from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
 from evenflow.spark.arrow import arrow_rows, arrow_schema
+from evenflow.spark.check_session import (
+    check_settings,
+    refuse_connect,
+    stop_progress_bar,
+    use_interpreter,
+)
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.commands import CommandLog
 from evenflow.spark.driver.committer import Committer
@@ -36,8 +42,6 @@ from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_UTC_ZONES = ("utc", "etc/utc", "z", "gmt", "etc/gmt", "+00:00")
 
 
 class Flow(query_api.QueryMethods):
@@ -73,6 +77,7 @@ class Flow(query_api.QueryMethods):
         for example than `"7 days"` or `"1000 batches"` (default: none). `limits` bounds the memory
         and disk space of each worker process (default: shares of the machine).
         """
+        refuse_connect(spark)
         if durability not in ("process", "power"):
             raise InputError(f"durability must be 'process' or 'power', got {durability!r}")
         if not 1 <= workers <= 4096:
@@ -179,7 +184,9 @@ class Flow(query_api.QueryMethods):
         if a batch fails every time.
         """
         duration_us(trigger, "trigger")
-        _check_session(self._spark)
+        check_settings(self._spark)
+        use_interpreter(self._spark)
+        stop_progress_bar(self._spark)
         options = MeasureOptions(measure, emulated_cost)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
@@ -261,18 +268,3 @@ def _processes_per_machine(spark: "SparkSession") -> int:
     if re.fullmatch(r"local(\[.*\])?", str(context.master)):
         return context.defaultParallelism
     return int(context.getConf().get("spark.executor.cores", "0"))
-
-
-def _check_session(spark: "SparkSession") -> None:
-    """Refuse a session whose own answers would differ: queries run in UTC and ANSI mode."""
-    zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    if zone.lower() not in _UTC_ZONES:
-        raise InputError(
-            f"the session's time zone is {zone}, but queries run in UTC; "
-            'set spark.conf.set("spark.sql.session.timeZone", "UTC")'
-        )
-    if str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
-        raise InputError(
-            "the session is not in ANSI mode, but queries are; "
-            'set spark.conf.set("spark.sql.ansi.enabled", "true")'
-        )

@@ -16,12 +16,14 @@ from evenflow.model.codes import OnBadFile
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
+from evenflow.spark.await_results import await_results
 from evenflow.spark.driver.bad_files import (
     BadFileList,
     bad_file_in,
     to_source_error,
     without_files,
 )
+from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.pending_state import (
@@ -32,6 +34,7 @@ from evenflow.spark.driver.pending_state import (
     ResumeQuery,
 )
 from evenflow.spark.driver.streaming_query import (
+    batch_callback,
     report_frame,
     start_streaming_query,
     storage_error_in,
@@ -42,6 +45,7 @@ from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.run_note import RunNote, write_run_note
 from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.run_view import RunView
+from evenflow.spark.stop_at_exit import stop_at_exit
 from evenflow.spark.worker.spark_tasks import CheckpointId, WorkerTask
 from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.fault_points import fault_point
@@ -76,6 +80,7 @@ class Run(RunView, query_api.QueryMethods):
         self._stop_requested = threading.Event()
         self._trigger: str | None = None
         self._note = RunNote()
+        self._callback: BatchCallback | None = None
         self._source_columns: SourceColumns = {}
         self._bad_files = BadFileList(self._checkpoint.store)
         # Held while Spark's query is started, stopped or replaced.
@@ -87,6 +92,7 @@ class Run(RunView, query_api.QueryMethods):
         """Start Spark's query: every `trigger`, or once over all rows there are."""
         self._trigger = trigger
         write_run_note(self.checkpoint, self._note)
+        stop_at_exit(self)
         self._query = self._start_query()
         self._committer.maintenance.start()
         self._thread = threading.Thread(
@@ -140,6 +146,11 @@ class Run(RunView, query_api.QueryMethods):
 
     def _release_checkpoint(self) -> None:
         """Finish maintenance and history, and unlock the checkpoint."""
+        if self._callback is not None:
+            self._callback.close()
+        if self._checkpoint.is_open:
+            self._note = replace(self._note, ended_at=time.time())
+            write_run_note(self.checkpoint, self._note)
         try:
             self._committer.maintenance.close()
             self._balancer.close(self.committed)
@@ -170,7 +181,10 @@ class Run(RunView, query_api.QueryMethods):
             self._source_options,
             task,
         )
-        return start_streaming_query(self._spark, self._committer, frame, self._trigger)
+        if self._callback is not None:
+            self._callback.close()
+        self._callback = batch_callback(self._committer)
+        return start_streaming_query(self._spark, store, self._callback, frame, self._trigger)
 
     def _ensure_columns(self, registry: Registry, name: str) -> None:
         """Make sources deliver the columns of a new query before a batch needs them.
@@ -212,6 +226,10 @@ class Run(RunView, query_api.QueryMethods):
             time.sleep(0.05)
         self.stop()
 
+    def request_stop(self) -> None:
+        """Let the run stop after the running batch; return at once."""
+        threading.Thread(target=self.finish, name="evenflow-stop", daemon=True).start()
+
     def stop(self) -> None:
         """Stop at once: the running batch is abandoned and replayed by the next start."""
         with self._query_lock:
@@ -226,6 +244,8 @@ class Run(RunView, query_api.QueryMethods):
     def is_active(self) -> bool:
         """Whether batches are still run."""
         return self._thread is not None and self._thread.is_alive()
+
+    await_results = await_results
 
     # Changes, applied by the next commit
 

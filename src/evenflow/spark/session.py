@@ -1,6 +1,7 @@
 """Open a Spark session with the settings that the runtime needs."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def open_session(
     for name, value in {**settings_for(master), **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
-        with _redirect_output(log):
+        with _redirect_output(log), _jvm_ignores_sigterm():
             return builder.getOrCreate()
     except Exception as error:  # py4j raises whatever the JVM throws
         where = f"; more in {log}" if log else ""
@@ -72,6 +73,32 @@ def settings_for(master: str) -> dict[str, str]:
     False
     """
     return {**_SESSION_SETTINGS, **(_LOCAL_SETTINGS if master.startswith("local") else {})}
+
+
+_starting_jvm = False
+
+
+def _ignore_sigterm_in_jvm() -> None:
+    if _starting_jvm:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+os.register_at_fork(after_in_child=_ignore_sigterm_in_jvm)
+
+
+@contextmanager
+def _jvm_ignores_sigterm() -> Iterator[None]:
+    """Make a JVM started in this context ignore SIGTERM.
+
+    A signal to the whole process group then ends the driver, which stops Spark in order. PySpark
+    does the same for SIGINT. A JVM without its driver ends when its standard input is closed.
+    """
+    global _starting_jvm  # noqa: PLW0603 - a hook of a fork has no arguments
+    _starting_jvm = True
+    try:
+        yield
+    finally:
+        _starting_jvm = False
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evenflow.model import Decision, Plan, Reason, Snapshot, Trigger, Verdict, VerdictCode
+from evenflow.model.words import reason_words
 from evenflow.planning.controller.build_decision import DecisionContext, build_decision
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.drain import drainable_workers, plan_with_drained
@@ -258,7 +259,8 @@ def _draft_decision(draft: PlanDraft) -> Decision:
     context, verdicts = draft.context, dict.fromkeys(draft.verdicts)
     if draft.reason is None or same_plan(draft.plan, context.next_plan):
         reason = _no_change_reason(draft)
-        message = f"{reason}: busiest worker at {context.before.imbalance:.3f} times the mean"
+        words = reason_words(reason)
+        message = f"{words}: busiest worker at {context.before.imbalance:.3f} times the mean"
         if reason == Reason.NOT_WORTH_IT:
             message += _describe_excess(context)
         trigger = draft.trigger if draft.reason is None else Trigger.NONE

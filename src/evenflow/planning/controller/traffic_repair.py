@@ -12,6 +12,7 @@ import numpy as np
 
 from evenflow.model import Decision, LoadSeries, Plan, Reason, Snapshot, Trigger
 from evenflow.model.arrays import Workers
+from evenflow.model.words import reason_words
 from evenflow.planning.controller.arrivals import (
     StreamsByQuery,
     active_capacities,
@@ -148,7 +149,7 @@ def decide_traffic_repair(
     current, before, last = context.next_plan, context.before, context.last_snapshot
 
     def rejected(reason: Reason) -> Decision:
-        message = f"traffic repair rejected: {reason}"
+        message = f"traffic repair rejected: {reason_words(reason)}"
         return build_decision(context, Trigger.TRAFFIC, reason, message)
 
     if not is_still_valid(plan, last):

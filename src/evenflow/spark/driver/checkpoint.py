@@ -38,11 +38,7 @@ class Checkpoint:
         """Lock the checkpoint and create it, or check that it fits; return whether it is new."""
         self._lock = CheckpointLock(self.store)
         self.store.delete_temporary()
-        meta = {
-            "format": CHECKPOINT_FORMAT,
-            "workers": plan.workers,
-            "state_format": STATE_VERSION,
-        }
+        meta = checkpoint_meta(plan.workers)
         is_new = not self.store.exists("meta")
         if is_new:
             self.store.write("pulse/.folder", [])
@@ -89,6 +85,11 @@ class Checkpoint:
         part = bundle.add(pack(rows))
         bundle.write(self.store, durable=True)
         return part
+
+
+def checkpoint_meta(workers: int) -> dict[str, Any]:
+    """Return what a checkpoint of this version with so many workers says about itself."""
+    return {"format": CHECKPOINT_FORMAT, "workers": workers, "state_format": STATE_VERSION}
 
 
 def check_compatible(written: Any, expected: Any, uri: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
 from evenflow.errors import StorageError
+from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.committer import Committer
@@ -17,6 +18,7 @@ from evenflow.spark.protocol.envelope import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_CO
 from evenflow.spark.protocol.report import REPORT_COLUMNS, Report
 from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.worker.spark_tasks import RouterTask, WorkerTask
+from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,19 +43,27 @@ _LOCAL_SETTINGS = {
 }
 
 
-def start_streaming_query(
-    spark: "SparkSession", committer: Committer, frame: "DataFrame", trigger: str | None
-) -> "StreamingQuery":
-    """Start the query over a frame of reports: every `trigger`, or once over all rows there are."""
-    store = committer.checkpoint.store
+def batch_callback(committer: Committer) -> BatchCallback:
+    """Return what Spark calls for each batch: collect the reports, commit."""
 
     def commit(frame: "DataFrame", batch: int) -> None:
         committer.commit(batch, lambda: [Report.decode(*row) for row in frame.collect()])
 
+    return BatchCallback(commit)
+
+
+def start_streaming_query(
+    spark: "SparkSession",
+    store: FileStore,
+    callback: BatchCallback,
+    frame: "DataFrame",
+    trigger: str | None,
+) -> "StreamingQuery":
+    """Start the query over a frame of reports: every `trigger`, or once over all rows there are."""
     settings = _QUERY_SETTINGS | (_LOCAL_SETTINGS if store.local_root is not None else {})
     with _temporary_settings(spark, settings):
         writer = (
-            frame.writeStream.foreachBatch(commit)
+            frame.writeStream.foreachBatch(callback)
             .option("checkpointLocation", f"{store.spark_uri}/spark")
             .queryName(streaming_query_name(store))
             .outputMode("append")

@@ -34,7 +34,7 @@ function listItem(decision, onclick) {
 }
 
 function decisionTitle(decision) {
-  if (!decision.changed) return `no change: ${decision.reason}`;
+  if (!decision.changed) return decision.title;
   const after = decision.measured?.judgement ?? decision.predicted;
   const gain = after ? `, ${formatRatio(decision.before.imbalance)} → ${formatRatio(after.imbalance)}` : "";
   return `${decision.trigger}: ${pluralize(decision.move_count, "move")}${gain}`;
@@ -52,7 +52,7 @@ function renderDetail(decision, state) {
   }
   box.replaceChildren(
     ...[
-      el("h3", {}, `Decision ${decision.number}, ${formatTime(decision.at)}: ${decision.trigger}, ${decision.reason}${decision.staged ? ", in stages" : ""}`),
+      el("h3", {}, `Decision ${decision.number}, ${formatTime(decision.at)}: ${decision.title}${decision.staged ? ", in stages" : ""}`),
       el("p", { class: "message" }, decision.message),
       figuresTable(decision),
       decision.loads_before && (decision.loads_after || decision.predicted) ? loadBars(decision) : null,

@@ -1,0 +1,68 @@
+"""The moves of one key or one query, for `evenflow explain --key` and `--query`."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from evenflow.cli.find_run import FoundRun
+from evenflow.cli.output import Columns, print_items
+from evenflow.model.plan import EVERYWHERE
+from evenflow.model.words import decision_words
+
+
+def past_moves_of(found: FoundRun, query: str | None, key: str | None) -> list[dict[str, Any]]:
+    """Return the moves, newest first: from the history of the checkpoint, else from the service."""
+    if found.store is None:
+        listed: list[dict[str, Any]] = found.require_client().get("moves", query=query, key=key)
+        return listed
+    from evenflow.model.move_history import past_moves
+    from evenflow.storage.history import read_history
+
+    history = read_history(found.store.uri)
+    moves = past_moves(*history, query=query, key=key)
+    return [asdict(move) for move in reversed(moves)]
+
+
+def print_past_moves(moves: list[dict[str, Any]], query: str | None, key: str | None) -> None:
+    """Print the moves, or that there are none."""
+    if moves:
+        print_items(moves, _COLUMNS, numbers=(0, 5))
+        return
+    names = {"key": key, "query": query}
+    subject = " of ".join(f"{kind} {name}" for kind, name in names.items() if name is not None)
+    typer.echo(f"{subject} has not moved; `evenflow hot-keys` and `evenflow ps` show where it is")
+
+
+def workers(move: Mapping[str, Any]) -> str:
+    """Return from where to where something moved.
+
+    >>> workers({"before": 0, "after": -1}), workers({"before": 2, "after": 1})
+    ('0 -> all', '2 -> 1')
+    >>> workers({"before": 0, "after": 0, "owners_before": [0], "owners_after": [0, 3]})
+    '0 -> 0, 3'
+    """
+    sides = []
+    for side in ("before", "after"):
+        owners = move.get(f"owners_{side}") or [move[side]]
+        sides.append("all" if owners == [EVERYWHERE] else ", ".join(map(str, owners)))
+    return " -> ".join(sides)
+
+
+def _imbalance(move: Mapping[str, Any]) -> str:
+    after = move["predicted"] if move["measured"] is None else move["measured"]
+    return f"{move['imbalance']:.2f}" + ("" if after is None else f" -> {after:.2f}")
+
+
+_COLUMNS: Columns = {
+    "decision": lambda move: str(move["batch"]),
+    "at": lambda move: time.strftime("%m-%d %H:%M:%S", time.localtime(move["at"])),
+    "query": lambda move: move["query"],
+    "key": lambda move: move["key"] or "whole query",
+    "worker": workers,
+    "load, CPU s": lambda move: "-" if move["load"] is None else f"{move['load']:,.4f}",
+    "imbalance": _imbalance,
+    "what and why": lambda move: decision_words(move["trigger"], move["reason"], changed=True),
+}

@@ -1,0 +1,161 @@
+"""`evenflow status` and `evenflow list`: how runs are, running or stopped."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from evenflow.cli.find_run import FoundRun, find_run
+from evenflow.cli.known_runs import known_runs
+from evenflow.cli.options import DEFAULT_URL, JsonOption, UrlOption
+from evenflow.cli.output import Columns, print_items, print_json, print_rows
+from evenflow.errors import InputError
+
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(help="The run: its specification, checkpoint or address. Default: --url."),
+]
+_LIST_COLUMNS: Columns = {
+    "run": lambda run: run["name"],
+    "state": lambda run: run["state"],
+    "batches": lambda run: "-" if run["batches"] is None else f"{run['batches']:,}",
+    "page": lambda run: run["url"] or "",
+    "checkpoint": lambda run: run["checkpoint"] or "",
+}
+
+
+def status_command(
+    run: RunArgument = None, url: UrlOption = DEFAULT_URL, json: JsonOption = False
+) -> None:
+    """Show how a run is: running or stopped, its batches, queries and problems.
+
+    A stopped run is read from its checkpoint, without Spark.
+    """
+    status = run_status(find_run(run, url))
+    if json:
+        print_json(status)
+    else:
+        _print_status(status)
+
+
+def list_command(json: JsonOption = False) -> None:
+    """List the runs that `evenflow run` started on this machine and whose checkpoint exists."""
+    runs = []
+    for known in known_runs():
+        try:
+            status = run_status(find_run(known.checkpoint, DEFAULT_URL))
+        except (InputError, OSError):  # the checkpoint was deleted or cannot be read
+            continue
+        runs.append({"name": known.name, "spec": known.spec, **status})
+    if json:
+        print_json({"runs": runs})
+    elif runs:
+        print_items(runs, _LIST_COLUMNS, numbers=(2,))
+    else:
+        typer.echo("no runs yet; start one with: evenflow run SPEC")
+
+
+def run_status(found: FoundRun) -> dict[str, Any]:
+    """Return the state of a run: as its service tells it, or as its checkpoint does."""
+    note = found.note
+    status: dict[str, Any] = {
+        "state": "running",
+        "checkpoint": None if found.store is None else found.store.uri,
+        "url": None,
+        "pid": None if note is None else note.pid,
+        "host": None if note is None else note.host,
+        "started_at": None if note is None else note.started_at,
+        "ended_at": None if note is None else note.ended_at,
+        "batches": None,
+        "queries": None,
+        "quarantined": {},
+        "late": {},
+        "sinks_behind": {},
+        "summary": None,
+    }
+    if found.store is not None:
+        status |= _stored_status(found)
+    if found.client is None:
+        return status
+    summary, queries = found.client.get("summary"), found.client.get("queries")
+    batches = status["batches"]
+    if batches is None and summary["batch"] is not None:
+        batches = summary["batch"] + 1
+    return status | {
+        "state": "stopped" if summary["status"] == "ended" else summary["status"],
+        "checkpoint": found.client.get("run")["checkpoint"],
+        "url": found.client.url,
+        "batches": batches,
+        "queries": summary["queries"],
+        "quarantined": {q["name"]: q["quarantined"] for q in queries if q["quarantined"]},
+        "late": {q["name"]: q["late"] for q in queries if q["late"]},
+        "summary": summary,
+    }
+
+
+def _stored_status(found: FoundRun) -> dict[str, Any]:
+    """Return what the checkpoint says."""
+    from evenflow.spark.protocol.ledger import Ledger
+    from evenflow.spark.protocol.stored_results import StoredResults
+
+    store, note = found.require_store(), found.note
+    head = StoredResults(store).head()
+    names = Ledger(store).registry(head.registry_version).by_uid
+    running = note is not None and note.is_running
+    unknown = note is not None and not note.is_local and note.ended_at is None
+    behind = {}
+    for sink in store.list_names("sinks"):
+        for query in store.list_names(f"sinks/{sink}"):
+            noted = store.read_record(f"sinks/{sink}/{query}", dict[str, int])
+            if noted["next"] < head.batch:
+                behind[f"{sink}/{query}"] = head.batch - noted["next"]
+    return {
+        "state": "running" if running else "unknown" if unknown else "stopped",
+        "batches": head.batch,
+        "queries": len(names),
+        "quarantined": {names[u].name: why for u, why in head.quarantined.items() if u in names},
+        "late": {names[u].name: rows for u, rows in head.late.items() if u in names and rows},
+        "sinks_behind": behind,
+    }
+
+
+def _print_status(status: dict[str, Any]) -> None:
+    rows = [("state", _state_line(status)), ("page", status["url"] or "not served")]
+    rows += [("checkpoint", status["checkpoint"])] if status["checkpoint"] else []
+    rows += [("batches", f"{status['batches'] or 0:,} committed")]
+    rows += [("queries", f"{status['queries'] or 0:,}, {len(status['quarantined']):,} quarantined")]
+    if summary := status["summary"]:
+        rows += [
+            ("throughput", f"{summary['rows_per_second']:,.0f} rows/s in the last batch"),
+            ("batch time", f"{summary['seconds']:.2f} s"),
+            ("busiest worker", f"{summary['imbalance']:.2f} times the mean of the active workers "
+             f"(bound {summary['bound']:.2f})"),
+            ("workers", f"{summary['active']} of {summary['workers']} active"),
+            ("plan changes", f"{summary['plan_changes']:,} with {summary['moves']:,} moves"),
+        ]  # fmt: skip
+    rows += [(f"late rows of {name}", f"{count:,}") for name, count in status["late"].items()]
+    rows += [(f"quarantined {name}", why) for name, why in status["quarantined"].items()]
+    rows += [
+        (f"sink {name}", f"{count:,} batches behind; the next run delivers them")
+        for name, count in status["sinks_behind"].items()
+        if status["state"] == "stopped"
+    ]
+    print_rows(("", ""), rows, show_heads=False)
+
+
+def _state_line(status: dict[str, Any]) -> str:
+    line = str(status["state"])
+    if line == "unknown":
+        line += f": it ran on {status['host']}, which cannot be asked"
+    elif line != "stopped" and status["pid"] is not None:
+        line += f", process {status['pid']} on {status['host']}"
+    when = status["ended_at"] if line == "stopped" else status["started_at"]
+    if when is not None:
+        line += f", {'since' if line == 'stopped' else 'started'} {_time(when)}"
+    elif line == "stopped" and status["pid"] is not None:
+        line += "; its process ended without saying so, for example by a kill"
+    return line
+
+
+def _time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
