@@ -11,7 +11,7 @@ export function renderHotKeys({ hot_keys: keys }) {
 }
 
 const createRow = (key) =>
-  el("tr", {}, el("td", { class: "name", title: key.query }, el("span", { class: "mono" }, key.key), el("span", { class: "sub" }, ` ${key.query}`)), el("td", { class: "wide" }, el("span", { class: "bar", "aria-hidden": "true" }, el("i"))), el("td", { class: "num" }), el("td", { class: "num" }, el("span", { class: "swatch", "aria-hidden": "true" }), el("span")));
+  el("tr", {}, el("td", { class: "name", title: `${key.key} (${key.query})` }, el("span", { class: "mono" }, key.key), el("span", { class: "sub" }, ` ${key.query}`)), el("td", { class: "wide" }, el("span", { class: "bar", "aria-hidden": "true" }, el("i"))), el("td", { class: "num" }), el("td", { class: "num" }, el("span", { class: "swatch", "aria-hidden": "true" }), el("span")));
 
 function updateRow(tr, key, largest) {
   const fill = tr.cells[1].firstChild.firstChild;
