@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support.spark_harness import SCHEMAS, Play, rows_of, session
 
 import evenflow
-from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
 from evenflow.planning.controller import Balancing
 
 WORKERS = 3
@@ -50,11 +50,22 @@ DECIDED: Queries = {  # hot symbols have many rows, so pairs only of a short tim
 
 
 def plan_after(batch: int) -> Plan | None:
-    """Move everything after every second batch, until batch MOVING."""
+    """Move everything after every second batch, until batch MOVING; split some keys on the way.
+
+    The first key is split over two and three workers in turn and now and then joined again, the
+    second is split over two other workers each time.
+    """
     if batch % 2 or batch > MOVING:
         return None
-    owners = [(batch // 2 + at) % WORKERS for at in range(len(SYMBOLS))]
-    table = RoutingTable.from_entries(SYMBOLS, owners)
+    turn = batch // 2
+    owners = [(turn + at) % WORKERS for at in range(len(SYMBOLS))]
+    shares = [tuple((turn + at) % WORKERS for at in range(1 + turn % 3))]
+    shares.append(tuple((turn + at) % WORKERS for at in range(2)))
+    table = RoutingTable.from_entries(SYMBOLS, owners).with_splits(
+        KeySplit(int(key), among, "trades")
+        for key, among in zip(SYMBOLS[:2], shares, strict=True)
+        if len(among) > 1
+    )
     placement = {"dear": batch // 2 % WORKERS, "derived": (batch // 2 + 1) % WORKERS}
     return Plan(WORKERS, placement, {"sums": table, "pairs": table})
 

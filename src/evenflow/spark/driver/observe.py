@@ -67,7 +67,8 @@ def observe(batch: CompletedBatch, state: ObserverState) -> tuple[Snapshot, Obse
             pinned=query.pinned,
             keyable=query.name in batch.next_plan.placement and query.promotable,
             publishes=query.publish,
-            split_streams=query.split_streams,
+            # Rows that the router combines are few, and go to the key's home.
+            split_streams=() if uid in batch.combined else query.split_streams,
         )
     next_state = ObserverState(cost_model, dict(zip(uids, state_bytes, strict=True)), known_keys)
     return _snapshot(batch, queries), next_state
