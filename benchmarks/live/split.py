@@ -31,7 +31,7 @@ HOT = "s0"
 def split() -> Rows:
     """Hash only against a split decided after the first batch, two workers on two cores."""
     spark, span, results = session(), 60 * SECOND, []
-    for rows in (20_000, 40_000):
+    for rows in (30_000,):
         rng = np.random.default_rng(4)
         with temporary_folder() as folder:
             write_batches(
