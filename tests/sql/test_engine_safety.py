@@ -12,7 +12,8 @@ from tests.support.sql_oracle import CATALOG, TABLES
 
 from evenflow.errors import InputError
 from evenflow.sql import Engine, QueryFailed, compile_query
-from evenflow.sql.engine import ROWS_TABLE, TICK_SECONDS
+from evenflow.sql.deadline_watch import TICK_SECONDS
+from evenflow.sql.engine import ROWS_TABLE
 from evenflow.sql.spill import EngineMemory
 
 HOSTILE = [

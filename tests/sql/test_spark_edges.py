@@ -12,7 +12,7 @@ from tests.sql.test_spark_semantics import engine, spark  # noqa: F401 - fixture
 
 from evenflow.errors import InputError
 from evenflow.sql import Catalog, Engine, Stream, compile_query
-from evenflow.sql.engine import QueryFailed
+from evenflow.sql.failures import QueryFailed
 
 pytestmark = pytest.mark.slow
 

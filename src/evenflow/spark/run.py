@@ -3,18 +3,14 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.durations import duration_us
 from evenflow.model.codes import OnBadFile
-from evenflow.names import join_names
-from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
 from evenflow.spark.await_results import await_results
 from evenflow.spark.driver.bad_files import (
@@ -26,13 +22,6 @@ from evenflow.spark.driver.bad_files import (
 from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
 from evenflow.spark.driver.committer import Committer
-from evenflow.spark.driver.pending_state import (
-    CancelQuery,
-    DrainWorker,
-    PinQuery,
-    ResetWatermark,
-    ResumeQuery,
-)
 from evenflow.spark.driver.streaming_query import (
     batch_callback,
     report_frame,
@@ -44,7 +33,8 @@ from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.run_note import RunNote, write_run_note
 from evenflow.spark.protocol.source_options import SourceOptions
-from evenflow.spark.run_view import RunView
+from evenflow.spark.protocol.step_limits import StepLimits
+from evenflow.spark.run_commands import RunCommands
 from evenflow.spark.stop_at_exit import stop_at_exit
 from evenflow.spark.worker.spark_tasks import CheckpointId, WorkerTask
 from evenflow.spark.worker.worker_state import TaskRuntime
@@ -55,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class Run(RunView, query_api.QueryMethods):
+class Run(RunCommands):
     """A running flow, as `Flow.start` returns it.
 
     Driver process. Any thread may call it: changes are commands that the next commit applies.
@@ -71,7 +61,6 @@ class Run(RunView, query_api.QueryMethods):
         measure_options: MeasureOptions,
     ) -> None:
         super().__init__(spark, committer)
-        self._commands = committer.commands
         self._sources, self._source_options = sources, source_options
         self._runtime, self._measure_options = runtime, measure_options
         self._query: StreamingQuery | None = None
@@ -165,7 +154,14 @@ class Run(RunView, query_api.QueryMethods):
         checkpoint_id = CheckpointId(store.uri, self._checkpoint.identity, store.power_safe)
         speculates = self._spark.sparkContext.getConf().get("spark.speculation", "false") == "true"
         start_id = "" if speculates else uuid.uuid4().hex[:12]
-        task = WorkerTask(checkpoint_id, self._runtime, self._measure_options, start_id)
+        trigger_us = None if self._trigger is None else duration_us(self._trigger, "trigger")
+        task = WorkerTask(
+            checkpoint_id,
+            self._runtime,
+            self._measure_options,
+            start_id,
+            StepLimits.of_trigger(trigger_us),
+        )
         skipped = [file for file in self._bad_files.all() if file.batch >= self.committed]
         sources = {
             name: without_files(frame, skipped)
@@ -265,80 +261,6 @@ class Run(RunView, query_api.QueryMethods):
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
         self._commands.subscribe(name, rows, subscribe=True)
-
-    def unsubscribe(self, name: str, names: Iterable[str]) -> None:
-        """Remove subscriptions of a template; unknown names are ignored."""
-        query_api.find_template(self, name)
-        rows = pa.table({"subscription": pa.array(list(names), pa.string())})
-        self._commands.subscribe(name, rows, subscribe=False)
-
-    def cancel(self, name: str) -> None:
-        """Stop hosting a query; its results so far stay readable, its state is dropped."""
-        self._commands.submit(CancelQuery(name))
-
-    def resume(self, name: str) -> None:
-        """Run a quarantined query again from its state before it failed.
-
-        It does not get the rows of the failed batch and of the time in quarantine.
-        """
-        self._commands.submit(ResumeQuery(name))
-
-    def reset_watermark(self, source: str, to: datetime | None = None) -> None:
-        """Set the watermark of a source back, after rows with a wrong time have raised it.
-
-        Default is now, minus the delay of the source. Rows after it count again; a window that was
-        complete too early gives another result for them.
-        """
-        if to is None:
-            spec = self.streams.get(source)
-            to_us = int(time.time() * 1e6) - (spec.delay_us if spec else 0)
-        else:
-            aware = to if to.tzinfo else to.replace(tzinfo=UTC)
-            to_us = int(aware.timestamp() * 1e6)
-        self._commands.submit(ResetWatermark(source, to_us))
-
-    def pin(self, name: str, worker: int | None = None) -> None:
-        """Keep a whole query on a worker, by default the one it runs on."""
-        plan = self._commands.next_registry_and_plan()[1]
-        if name not in plan.placement:
-            raise InputError(
-                f"{name!r} is not a whole query, so it cannot be pinned; "
-                f"whole queries are {join_names(plan.placement)}"
-            )
-        pin = plan.placement[name] if worker is None else worker
-        if pin not in plan.active:
-            raise InputError(f"{name!r} cannot be pinned to worker {pin}; active are {plan.active}")
-        self._commands.submit(PinQuery(name, pin))
-
-    def unpin(self, name: str) -> None:
-        """Let a pinned query be moved again."""
-        self._commands.submit(PinQuery(name, None))
-
-    def drain(self, worker: int) -> None:
-        """Empty a worker: after two commits it has no query, no key and no state."""
-        self._commands.submit(DrainWorker(worker, drain=True))
-
-    def activate(self, worker: int) -> None:
-        """Use a drained worker again."""
-        self._commands.submit(DrainWorker(worker, drain=False))
-
-    def rollback(self) -> None:
-        """Go back to the plan before the last moves, as far as it still fits what is hosted."""
-        self._commands.request_rollback()
-
-    def apply(self, plan: Plan) -> None:
-        """Follow a plan; what it leaves out stays as it is, drained workers included."""
-        drained = self._commands.next_registry_and_plan()[1].drained
-        self._commands.request_plan(replace(plan, drained=drained))
-
-    @property
-    def balancing(self) -> Balancing:
-        """The balancing settings; assign others to use them from the next commit on."""
-        return self._balancer.config
-
-    @balancing.setter
-    def balancing(self, config: Balancing) -> None:
-        self._balancer.config = config
 
 
 def _await_query(query: "StreamingQuery") -> Exception | None:

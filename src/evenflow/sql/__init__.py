@@ -26,7 +26,8 @@ that batch: rows for windows that it completes are late.
 """
 
 from evenflow.sql.catalog import Catalog, Stream, read_schema
-from evenflow.sql.engine import Engine, QueryFailed
+from evenflow.sql.engine import Engine
+from evenflow.sql.failures import QueryFailed
 from evenflow.sql.operator_program import OperatorProgram, compile_operator
 from evenflow.sql.program import Program, compile_query, compile_template
 from evenflow.sql.split_plan import SplitPolicy

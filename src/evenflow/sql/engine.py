@@ -8,8 +8,6 @@ spill folder; so its statements are checked once more (`statement_check`).
 
 import math
 import shutil
-import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +21,9 @@ import duckdb
 import pyarrow as pa
 from duckdb.sqltypes import VARCHAR
 
-from evenflow.sql.failures import describe_engine_error, is_plan_error
+from evenflow.sql.deadline_watch import DeadlineWatch
+from evenflow.sql.failures import QueryFailed, describe_engine_error, is_plan_error
+from evenflow.sql.result_bound import RESULT_CHUNK_ROWS, read_bounded
 from evenflow.sql.spill import EngineMemory, make_spill_folder
 from evenflow.sql.statement_check import find_file_access, may_open_files
 from evenflow.sql.types import to_physical_types
@@ -55,26 +55,9 @@ _NO_SPILL = {"temp_directory": "", "max_temp_directory_size": "0KB"}
 ROWS_TABLE = "\x01rows"  # no query can contain a control character, so this is never a user's name
 MAX_STATEMENTS = 2_000
 SMALL_BATCH_ROWS = 20_000
-TICK_SECONDS = 0.05  # how often the deadline of a running statement is checked
 # `execute` takes half the time of `sql` but copies the result, which is why DuckDB warns. We use it
 # for small batches only, where the copy is cheap.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy")
-
-
-class QueryFailed(Exception):  # noqa: N818 - it is the query that failed, not the program
-    """A query exceeded a limit, or failed on a row; drop its task and quarantine the query.
-
-    `reason`: a time limit, DuckDB's memory limit, a statement that DuckDB cannot plan, or an error
-    of the query or Python operator. The message has no values of rows.
-    """
-
-    def __init__(self, reason: Literal["time", "memory", "plan", "error"], message: str) -> None:
-        super().__init__(reason, message)
-        self.reason = reason
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class Engine:
@@ -103,7 +86,7 @@ class Engine:
         lockdown = (_NO_FILES_STATEMENT, *_LOCKDOWN_STATEMENTS)
         for statement in lockdown if folder is None else _LOCKDOWN_STATEMENTS:
             self._connection.execute(statement)
-        self._watch = _DeadlineWatch(self._connection)
+        self._watch = DeadlineWatch(self._connection.interrupt)
         self._name_counter = count()
         self._statements: dict[tuple[str, pa.Schema], _PreparedStatement] = {}
         self._shared_tables: dict[int, _SharedTable] = {}
@@ -118,8 +101,9 @@ class Engine:
             for name, table in tables.items():
                 self._connection.register(name, table)
                 registered.append(name)
-            return self._connection.sql(sql).to_arrow_table()
-        except duckdb.Error as error:
+            relation = self._connection.sql(sql)
+            return read_bounded(relation.to_arrow_reader(RESULT_CHUNK_ROWS))
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last two: while reading
             raise self._to_query_failed(error) from None
         finally:
             for name in registered:
@@ -226,11 +210,12 @@ class Engine:
         """Release the memory."""
         self._finalizer()
 
-    def _to_query_failed(self, error: duckdb.Error) -> QueryFailed:
+    def _to_query_failed(self, error: Exception) -> QueryFailed:
         message = str(error).strip() or type(error).__name__
-        if isinstance(error, duckdb.InterruptException) or self._watch.is_expired:
+        is_interrupt = isinstance(error, duckdb.InterruptException) or "INTERRUPT" in message
+        if is_interrupt or self._watch.is_expired:
             return QueryFailed("time", "it ran longer than its time limit")
-        if isinstance(error, duckdb.OutOfMemoryException):
+        if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in message:
             return QueryFailed("memory", f"it exceeded its memory limit: {message.splitlines()[0]}")
         reason: Literal["plan", "error"] = "plan" if is_plan_error(message) else "error"
         return QueryFailed(reason, describe_engine_error(message))
@@ -264,83 +249,9 @@ def _table_functions() -> frozenset[str]:
 
 
 def _shut_down(
-    watch: "_DeadlineWatch", connection: duckdb.DuckDBPyConnection, folder: str | None
+    watch: DeadlineWatch, connection: duckdb.DuckDBPyConnection, folder: str | None
 ) -> None:
     watch.shut_down()
     connection.close()
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-class _DeadlineWatch:
-    """A thread that interrupts a connection at a deadline; it lives as long as the engine.
-
-    It checks the deadline every tick and sleeps when nothing has run for a while. Waking it for
-    every step would take longer than a small step does.
-    """
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
-        self._condition = threading.Condition()
-        self._deadline: float | None = None
-        self._overrun_at = math.inf
-        self._on_overrun: Callable[[], None] | None = None
-        self._is_sleeping = False
-        self._is_shut_down = False
-        self._thread: threading.Thread | None = None
-
-    def start(
-        self, seconds: float, overrun_seconds: float, on_overrun: Callable[[], None] | None
-    ) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="evenflow-watch", daemon=True)
-            self._thread.start()
-        now = time.monotonic()
-        self._overrun_at, self._on_overrun = now + overrun_seconds, on_overrun
-        self._deadline = now + seconds
-        if self._is_sleeping:  # set by the thread before its last check of the deadline
-            with self._condition:
-                self._condition.notify()
-
-    def stop(self) -> None:
-        with self._condition:  # wait for a running interrupt, or it would hit the next query
-            self._deadline = None
-
-    def shut_down(self) -> None:
-        with self._condition:
-            self._is_shut_down = True
-            self._condition.notify()
-
-    @property
-    def is_expired(self) -> bool:
-        deadline = self._deadline
-        return deadline is not None and time.monotonic() >= deadline
-
-    def raise_if_expired(self) -> None:
-        if self.is_expired:
-            raise QueryFailed("time", "it ran longer than its time limit")
-
-    def _run(self) -> None:
-        idle = False
-        while True:
-            with self._condition:
-                if self._is_shut_down:
-                    return
-                if not self.is_expired:
-                    self._is_sleeping = idle
-                    idle = self._deadline is None
-                    if self._is_sleeping and idle:
-                        self._condition.wait()
-                        idle = False
-                    else:
-                        self._condition.wait(TICK_SECONDS)
-                    self._is_sleeping = False
-                    continue
-                # Interrupt repeatedly: an interrupt between two statements has no effect.
-                self._connection.interrupt()
-                overrun = None
-                if time.monotonic() >= self._overrun_at:
-                    overrun, self._on_overrun = self._on_overrun, None
-            if overrun is not None:
-                overrun()
-            time.sleep(0.02)

@@ -1,6 +1,7 @@
 """Why a statement failed, told without the values of rows, which other tenants must not read."""
 
 import re
+from typing import Literal
 
 from evenflow.errors import shorten
 
@@ -21,6 +22,24 @@ _OVERFLOW = re.compile(
 # These concern the text of the statement, before any row is read.
 _PLAN_ERRORS = ("Binder", "Parser", "Catalog", "Syntax", "Internal", "Not implemented")
 _MAX_PLAN_MESSAGE = 300
+
+
+class QueryFailed(Exception):  # noqa: N818 - it is the query that failed, not the program
+    """A query exceeded a limit, or failed on a row; drop its task and quarantine the query.
+
+    `reason`: a time limit, DuckDB's memory limit, the bound on results, a statement that DuckDB
+    cannot plan, or an error of the query or Python operator. The message has no values of rows.
+    """
+
+    def __init__(
+        self, reason: Literal["time", "memory", "result", "plan", "error"], message: str
+    ) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def is_plan_error(message: str) -> bool:

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.sql.catalog import Catalog
-from evenflow.sql.engine import Engine, QueryFailed
+from evenflow.sql.engine import Engine
+from evenflow.sql.failures import QueryFailed
 from evenflow.sql.program import Program
 
 _MOMENT = datetime(2026, 1, 31, tzinfo=UTC)

@@ -8,6 +8,7 @@ from evenflow.spark.protocol.ledger import Entry, Ledger, results_folder
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.report import Report
+from evenflow.spark.protocol.step_limits import StepLimits
 from evenflow.spark.worker.router import StreamDemand, stream_demand
 from evenflow.spark.worker.worker_state import CachedTask, TaskRuntime, WorkerState
 from evenflow.sql import Task
@@ -20,6 +21,7 @@ class BatchContext:
     """One worker's batch; lives in the worker task, for one attempt.
 
     next_plan     the plan that state is released for: the same as `plan` if nothing moves
+    rows          how many rows this worker got
     changed_uids  queries whose state must be saved
     due_us        query uid -> event time at which it emits without new rows: at first that of the
                   entry, so that it does not depend on the process that runs the batch
@@ -30,6 +32,8 @@ class BatchContext:
     worker: int
     entry: Entry
     measure_options: MeasureOptions
+    step_limits: StepLimits
+    rows: int = 0
     store: FileStore = field(init=False)
     registry: Registry = field(init=False)
     plan: Plan = field(init=False)
@@ -54,6 +58,11 @@ class BatchContext:
         self.state_bundle = Bundle(f"state/{name}")
         self.result_bundle = Bundle(f"{results_folder(self.entry.batch)}/{name}")
         self.exchange_bundle = Bundle(f"exchange/{name}")
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a call into a query may take."""
+        return self.step_limits.for_rows(self.rows)
 
     def is_hosted(self, uid: str) -> bool:
         """Tell whether a query runs in this batch."""

@@ -32,7 +32,8 @@ class QueryGuard:
         self._attempt_log.record_step(uid)
         result = None
         try:
-            with self._context.runtime.time_limit(self._attempt_log.record_overrun):
+            seconds = self._context.step_seconds
+            with self._context.runtime.time_limit(self._attempt_log.record_overrun, seconds):
                 result = action()
         except StorageError:
             self._attempt_log.record_step("")

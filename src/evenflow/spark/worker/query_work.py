@@ -22,6 +22,7 @@ from evenflow.spark.worker.router import shares_by_key, stream_demand
 from evenflow.spark.worker.row_route import row_route, subscription_route
 from evenflow.spark.worker.state_share import KeptShare, StateShare, owners_of, splits_of
 from evenflow.sql import QueryTask, Task, TaskSplits
+from evenflow.sql.result_bound import check_result
 from evenflow.storage.bundle import PartRef, pack
 
 MIN_COMPRESSED_BYTES = 4096  # compressing smaller results takes longer than it saves
@@ -88,6 +89,7 @@ class QueryWork:
         if output.rows.schema != query.schema:  # readers of the results rely on it
             raise TypeError(f"the results have the columns {output.rows.schema}")
         rows_out = output.rows.num_rows
+        check_result(rows_out, output.rows.nbytes)
         if rows_out:
             compress = output.rows.nbytes > MIN_COMPRESSED_BYTES
             part = context.result_bundle.add(pack(output.rows, compress=compress))

@@ -5,7 +5,7 @@ The driver creates and ships the callables; `__call__` runs in a Spark task.
 
 import gc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.results_index import ReadUnit, ResultsIndex, name_batches
 from evenflow.spark.protocol.source_options import SourceOptions
+from evenflow.spark.protocol.step_limits import StepLimits
 from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.prefetch import prefetch
 from evenflow.spark.worker.router import route_source
@@ -79,6 +80,7 @@ class WorkerTask:
     runtime: Callable[[], TaskRuntime]
     measure_options: MeasureOptions
     start_id: str = ""
+    step_limits: StepLimits = field(default_factory=StepLimits)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one worker's batch and return its report."""
@@ -88,7 +90,13 @@ class WorkerTask:
         process = cached_process(self.checkpoint_id, self.runtime)
         envelopes = _read_envelopes(batches, worker)
         report = process.run_batch(
-            worker, batch_id(), envelopes, attempt, self.start_id, self.measure_options
+            worker,
+            batch_id(),
+            envelopes,
+            attempt,
+            self.start_id,
+            self.measure_options,
+            self.step_limits,
         )
         columns = [pa.array([part]) for part in report.encode()]
         yield pa.RecordBatch.from_arrays(columns, names=["report", "keys"])

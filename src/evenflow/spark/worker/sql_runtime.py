@@ -12,14 +12,14 @@ from evenflow.model.limits import MemoryLimits
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, Registry
+from evenflow.spark.protocol.step_limits import MAX_SECONDS
 from evenflow.sql import Catalog, Engine, Task
 from evenflow.sql.spill import EngineMemory
 from evenflow.storage.bundle import PartRef
 from evenflow.storage.stored_parts import read_table
 
-SOFT_LIMIT_SECONDS = 30.0
-OVERRUN_SECONDS = 40.0  # a step that the soft limit did not end; noted before the hard limit
-HARD_LIMIT_SECONDS = 60.0
+OVERRUN_SECONDS = 2.0  # what a step may take after its limit, before the process ends
+HARD_LIMIT_SECONDS = 60.0  # after the limit: if not even the note can be written
 WATCHDOG_RENEW_SECONDS = 10.0
 
 
@@ -56,18 +56,33 @@ class SqlRuntime:
         return program.open(self._engine, tables)
 
     @contextmanager
-    def time_limit(self, on_overrun: Callable[[], None]) -> Iterator[None]:
-        """Interrupt a step at the soft limit; at the hard limit a watchdog ends the process.
+    def time_limit(
+        self, on_overrun: Callable[[], None], seconds: float = MAX_SECONDS
+    ) -> Iterator[None]:
+        """Interrupt a step at the limit; if that does not end it, note it and end the process.
 
-        The watchdog is a C thread of the interpreter, so no lock can delay it. It is restarted
-        every few seconds, not for each step, and stopped by `stop_watchdog`.
+        Should even that fail, a watchdog ends the process: a C thread of the interpreter, so no
+        lock can delay it. It is restarted every few seconds, not for each step, and stopped by
+        `stop_watchdog`.
         """
         now = time.monotonic()
         if now >= self._watchdog_renew_at:
-            faulthandler.dump_traceback_later(HARD_LIMIT_SECONDS, exit=True, file=2)
+            faulthandler.dump_traceback_later(
+                seconds + OVERRUN_SECONDS + HARD_LIMIT_SECONDS, exit=True, file=2
+            )
             self._watchdog_renew_at = now + WATCHDOG_RENEW_SECONDS
-        with self._engine.time_limit(SOFT_LIMIT_SECONDS, OVERRUN_SECONDS, on_overrun):
+
+        def end_process() -> None:
+            on_overrun()
+            faulthandler.dump_traceback(file=2)
+            self.exit_process()
+
+        with self._engine.time_limit(seconds, seconds + OVERRUN_SECONDS, end_process):
             yield
+
+    def exit_process(self) -> None:
+        """End this Python process; Spark starts another and repeats the task."""
+        os._exit(1)
 
     def stop_watchdog(self) -> None:
         """Stop the watchdog, before code that is not a query's."""

@@ -126,6 +126,7 @@ class WorkerBatch:
             last_us = pc.max(event_times_us(times)).as_py()
             latest_us[stream] = max(last_us, latest_us.get(stream, last_us))
         self.report.max_event_time_us = latest_us
+        context.rows = sum(table.num_rows for table in inbox.rows.values())
         return inbox
 
     def _set_aside(self, stream: str, parts: list[pa.Table]) -> None:

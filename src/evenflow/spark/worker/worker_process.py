@@ -7,6 +7,7 @@ from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.report import Report
+from evenflow.spark.protocol.step_limits import StepLimits
 from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.worker_batch import WorkerBatch
@@ -33,6 +34,7 @@ class WorkerProcess:
         attempt: int = 0,
         start_id: str = "start",
         measure_options: MeasureOptions = MeasureOptions(),  # noqa: B008 - frozen
+        step_limits: StepLimits = StepLimits(),  # noqa: B008 - frozen
     ) -> Report:
         """Run one worker's batch."""
         began, entry = time.thread_time(), self.ledger.entry(batch)
@@ -43,6 +45,7 @@ class WorkerProcess:
             worker=worker,
             entry=entry,
             measure_options=measure_options,
+            step_limits=step_limits,
         )
         attempt_log = AttemptLog(self.ledger.store, worker, batch, attempt, start_id)
         try:

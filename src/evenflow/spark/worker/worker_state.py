@@ -16,6 +16,7 @@ import pyarrow as pa
 from evenflow.errors import StorageError
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
+from evenflow.spark.protocol.step_limits import MAX_SECONDS
 from evenflow.sql import Task
 from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.file_store import FileStore
@@ -32,7 +33,9 @@ class TaskRuntime(Protocol):
     def open_task(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
         """Return an empty task of a query."""
 
-    def time_limit(self, on_overrun: Callable[[], None]) -> AbstractContextManager[None]:
+    def time_limit(
+        self, on_overrun: Callable[[], None], seconds: float = MAX_SECONDS
+    ) -> AbstractContextManager[None]:
         """Limit the time of a query's code; `on_overrun` is called before the process ends."""
 
     def stop_watchdog(self) -> None:

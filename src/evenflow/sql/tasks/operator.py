@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from evenflow.errors import InputError
 from evenflow.model.time import event_times_us, valid_time_mask
-from evenflow.sql.engine import QueryFailed
+from evenflow.sql.failures import QueryFailed
 from evenflow.sql.tasks.segments import SegmentStore
 from evenflow.sql.tasks.task import (
     NO_PARTIALS,
