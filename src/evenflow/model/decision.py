@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evenflow.model.codes import Reason, Trigger, VerdictCode
+from evenflow.model.facts import facts_html, facts_line
 from evenflow.model.plan import Move, Plan, Transfer
+from evenflow.model.words import decision_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,30 @@ class Decision:
     verdicts: tuple[Verdict, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
     move_price: float | None = None
+
+    def facts(self) -> dict[str, object]:
+        """Return what people want to know of a decision."""
+        found: dict[str, object] = {
+            "message": self.message,
+            "imbalance before": f"{self.before.imbalance:.3f}",
+        }
+        if self.predicted is not None:
+            found["predicted"] = f"{self.predicted.imbalance:.3f}"
+        if self.plan is not None:
+            found |= {"moves": len(self.moves), "state to move, bytes": round(self.moved_bytes)}
+        return found | {f"limit {n}": v.message for n, v in enumerate(self.verdicts, 1)}
+
+    @property
+    def title(self) -> str:
+        """What was decided and why, in words."""
+        words = decision_words(self.trigger, self.reason, changed=self.plan is not None)
+        return f"decision {self.batch}: {words}"
+
+    def __repr__(self) -> str:
+        return facts_line(self.title, self.facts())
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.title, self.facts())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model.arrays import Hashes, Workers
+from evenflow.model.facts import facts_html, facts_line
 from evenflow.model.routing import RoutingTable
 
 
@@ -27,6 +28,23 @@ class Plan:
     def active(self) -> tuple[int, ...]:
         """The workers that are not drained, ascending."""
         return tuple(worker for worker in range(self.workers) if worker not in self.drained)
+
+    def facts(self) -> dict[str, object]:
+        """Return what people want to know of a plan."""
+        routed = sum(len(table) for table in self.tables.values())
+        return {
+            "workers": self.workers,
+            "drained": ", ".join(map(str, sorted(self.drained))) or "none",
+            "whole queries": len(self.placement),
+            "keyed queries": len(self.tables),
+            "keys routed by table": routed,
+        }
+
+    def __repr__(self) -> str:
+        return facts_line("Plan", self.facts())
+
+    def _repr_html_(self) -> str:
+        return facts_html("Plan", self.facts())
 
     def route(self, query: str, hashes: Hashes) -> Workers:
         """Return the worker of each hashed key of a keyed query."""

@@ -14,6 +14,7 @@ from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.codes import OnBadFile
+from evenflow.model.facts import facts_html, facts_line
 from evenflow.model.limits import MemoryLimits
 from evenflow.model.retention import Retention
 from evenflow.names import join_names
@@ -94,6 +95,22 @@ class Flow(query_api.QueryMethods):
         self._plan = Plan(workers, drained=frozenset(range(active or workers, workers)))
         self._submissions: list[Submission] = []
         self._subscriptions: list[tuple[str, pa.Table]] = []
+
+    def _facts(self) -> dict[str, object]:
+        registry = self._registry
+        return {
+            "workers": self._plan.workers,
+            "sources": join_names(self._sources),
+            "tables": join_names(registry.tables),
+            "queries": join_names(registry.queries),
+            "checkpoint": self._store.uri,
+        }
+
+    def __repr__(self) -> str:
+        return facts_line("Flow", self._facts())
+
+    def _repr_html_(self) -> str:
+        return facts_html("Flow", self._facts())
 
     @property
     def queries(self) -> Mapping[str, Hosted]:

@@ -11,14 +11,9 @@ import pyarrow as pa
 
 from evenflow.durations import duration_us
 from evenflow.model.codes import OnBadFile
-from evenflow.spark import query_api
+from evenflow.spark import notebook, query_api
 from evenflow.spark.await_results import await_results
-from evenflow.spark.driver.bad_files import (
-    BadFileList,
-    bad_file_in,
-    to_source_error,
-    without_files,
-)
+from evenflow.spark.driver.bad_files import BadFileList, bad_file_in, to_source_error, without_files
 from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
 from evenflow.spark.driver.committer import Committer
@@ -242,6 +237,8 @@ class Run(RunCommands):
         return self._thread is not None and self._thread.is_alive()
 
     await_results = await_results
+    explain, to_pandas, plot = notebook.explain, notebook.to_pandas, notebook.plot
+    __repr__, _repr_html_ = notebook.show_line, notebook.show_html
 
     # Changes, applied by the next commit
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model.codes import QueryForm
+from evenflow.model.facts import facts_html, facts_line
 from evenflow.names import join_names
 from evenflow.storage.bundle import PartRef
 
@@ -75,6 +76,26 @@ class Hosted:
     columns_read: KeyColumns = field(default_factory=dict)
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def facts(self) -> dict[str, object]:
+        """Return what people want to know of a query."""
+        keyed = self.key_columns is not None
+        found: dict[str, object] = {
+            "kind": self.kind if self.form == QueryForm.QUERY else f"{self.form}, {self.kind}",
+            "streams": ", ".join(self.streams),
+            "key": _columns_text(self.key_columns) if keyed else "none: it runs on one worker",
+        }
+        if not keyed and self.inferred is not None:
+            found["could be keyed by"] = _columns_text(self.inferred)
+        if self.pin is not None:
+            found["pinned to worker"] = self.pin
+        return found | {"columns": ", ".join(self.schema.names)}
+
+    def __repr__(self) -> str:
+        return facts_line(f"query {self.name}", self.facts())
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"query {self.name}", {**self.facts(), "text": self.text})
+
     @property
     def pinned(self) -> bool:
         """Whether it must stay on its worker."""
@@ -90,6 +111,14 @@ class Hosted:
         """Whether a plan may turn it from a whole into a keyed query."""
         movable = self.key_columns is None and self.pin is None
         return movable and self.form == QueryForm.QUERY and self.inferred is not None
+
+
+def _columns_text(columns: KeyColumns | None) -> str:
+    """Format key columns; per stream if they differ."""
+    found = {stream: ", ".join(names) for stream, names in (columns or {}).items()}
+    if len(set(found.values())) == 1:
+        return next(iter(found.values()))
+    return "; ".join(f"{stream}: {names}" for stream, names in found.items())
 
 
 @dataclass(frozen=True)  # without slots, for its cached properties
