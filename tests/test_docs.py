@@ -44,3 +44,12 @@ def test_the_walkthrough_names_files_and_functions_that_exist() -> None:
         assert code is not None, f"there is no {file}"
         for part in filter(None, name.split(".")):
             assert re.search(rf"\b(def|class) {part}\b", code), f"{file} has no {name}"
+
+
+def test_the_table_of_faults_names_tests_that_exist() -> None:
+    text = (ROOT / "docs/reference/faults.md").read_text()
+    named = re.findall(r"`(\S+\.py)::(test_\w+)`", text)
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(named) == len(rows) > 15
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(), f"{file}::{test}"

@@ -2,8 +2,8 @@
 
 Rows: empty, join, aggregate, hot_aggregate, templates, buffered, and q5_1, q5_5, q5_20, q5_40:
 TPC-H Q5 with that many minutes of event time per batch. Each side reads files in its own Spark
-session; times are medians of what Spark reports, without the first batches. Prints JSON; compare the
-ratios.
+session; times are medians of what Spark reports, without the first batches. Prints JSON; compare
+the ratios.
 """
 
 import argparse

@@ -35,10 +35,11 @@ def test_the_driver_killed_again_and_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_separate_executors_and_one_of_them_killed(tmp_path: Path) -> None:
+def test_one_of_four_executors_is_lost_in_a_hand_off(tmp_path: Path) -> None:
+    """The worker has written the state that moves, and dies before the driver knows."""
     write_rows(tmp_path)
-    assert run_program(tmp_path, "worker.before_write:2:executor", "local-cluster[2,1,1024]") == 0
-    assert (tmp_path / "mark-worker.before_write").exists(), "no executor was killed"
+    assert run_program(tmp_path, "worker.handed_off:1:executor", "local-cluster[4,1,1024]") == 0
+    assert (tmp_path / "mark-worker.handed_off").exists(), "no executor was killed"
     assert "ExecutorLostFailure" in (tmp_path / "log").read_text() or (
         "Lost executor" in (tmp_path / "log").read_text()
     )

@@ -48,7 +48,7 @@ def start_program(folder: Path, *arguments: str, **environment: str) -> subproce
 def wait_program(process: subprocess.Popen[bytes]) -> int:
     """Wait for its exit code, then kill its JVM, as a power failure would."""
     try:
-        return process.wait(timeout=200)
+        return process.wait(timeout=600)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -67,3 +67,25 @@ class Deadly(Total):
     ) -> tuple[pa.Table, pa.Table]:
         os.kill(os.getpid(), signal.SIGSEGV)
         return super().step(rows, state, watermark_us)
+
+
+class Greedy(Total):
+    """Counts rows, and takes memory until the kernel kills its process, the first time only.
+
+    A row's symbol names a folder; the file `oom` there has the control group to run out of memory
+    in. Without one, it kills itself as the kernel would.
+    """
+
+    def step(
+        self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
+    ) -> tuple[pa.Table, pa.Table]:
+        for name in set(rows["trades"]["symbol"].to_pylist()):
+            if name is not None and name.startswith("/") and not (Path(name) / "killed").exists():
+                (Path(name) / "killed").touch()
+                group = (Path(name) / "oom").read_text()
+                if not group:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
+                taken = [b"\1" * (64 << 20) for _ in range(64)]
+                raise AssertionError(f"{len(taken)} times 64 MB were not too much")
+        return super().step(rows, state, watermark_us)

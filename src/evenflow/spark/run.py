@@ -174,7 +174,7 @@ class Run(RunCommands):
         )
         if self._callback is not None:
             self._callback.close()
-        self._callback = batch_callback(self._committer)
+        self._callback = batch_callback(self._committer, [file.path for file in skipped])
         return start_streaming_query(self._spark, store, self._callback, frame, self._trigger)
 
     def _ensure_columns(self, registry: Registry, name: str) -> None:

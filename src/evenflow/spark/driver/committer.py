@@ -57,7 +57,7 @@ class Committer:
         self.maintenance = Maintenance(self.checkpoint.results_index, keep_results)
         self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
-        self._last_commit_at = time.time()
+        self._last_commit = time.monotonic()  # the clock may be set
         self._uncombinable: set[str] = set()
 
     def open(self, registry: Registry, plan: Plan) -> bool:
@@ -150,11 +150,11 @@ class Committer:
         self, entry: Entry, reports: tuple[Report, ...], taken: TakenCommands
     ) -> tuple[CompletedBatch, list[str]]:
         """Return the batch with what is in force after it, and why a requested plan is refused."""
-        previous, self._last_commit_at = self._last_commit_at, time.time()
+        previous, self._last_commit = self._last_commit, time.monotonic()
         batch = CompletedBatch(
             number=entry.batch,
-            at=self._last_commit_at,
-            seconds=self._last_commit_at - previous,
+            at=time.time(),
+            seconds=self._last_commit - previous,
             reports=reports,
             watermarks=dict(entry.watermarks),
             registry=taken.registry,

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.progress import streaming_query_name
+from evenflow.spark.driver.vanished_files import refuse_vanished_files
 from evenflow.spark.protocol.envelope import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_COLUMNS
 from evenflow.spark.protocol.report import REPORT_COLUMNS, Report
 from evenflow.spark.protocol.source_options import SourceOptions
@@ -43,11 +44,20 @@ _LOCAL_SETTINGS = {
 }
 
 
-def batch_callback(committer: Committer) -> BatchCallback:
-    """Return what Spark calls for each batch: collect the reports, commit."""
+def batch_callback(committer: Committer, left_out: Collection[str] = ()) -> BatchCallback:
+    """Return what Spark calls for each batch: collect the reports, commit.
+
+    The files in `left_out` need not be there.
+    """
+    store = committer.checkpoint.store
 
     def commit(frame: "DataFrame", batch: int) -> None:
-        committer.commit(batch, lambda: [Report.decode(*row) for row in frame.collect()])
+        def collect() -> list[Report]:
+            reports = [Report.decode(*row) for row in frame.collect()]
+            refuse_vanished_files(store, batch, left_out)
+            return reports
+
+        committer.commit(batch, collect)
 
     return BatchCallback(commit)
 
@@ -83,9 +93,18 @@ def storage_error_in(error: BaseException) -> StorageError | None:
 
     >>> storage_error_in(Exception("page of text\\nevenflow.errors.StorageError: f is gone\\nmore"))
     StorageError('f is gone')
+    >>> text = "OSError: [Errno 28] No space left on device: 'ledger/7'"
+    >>> str(storage_error_in(Exception(text))).partition(";")[0]
+    "[Errno 28] No space left on device: 'ledger/7'"
     """
-    found = re.search(r"StorageError: (.+)", str(error))
-    return None if found is None else StorageError(found[1])
+    if found := re.search(r"(?:StorageError|DamagedFileError): (.+)", str(error)):
+        return StorageError(found[1])
+    if found := re.search(r"(?:OS|Permission|FileNotFound)Error: (\[Errno \d+\] .+)", str(error)):
+        return StorageError(
+            f"{found[1]}; free or mend the storage and start again: the run continues after the "
+            "last committed batch"
+        )
+    return None
 
 
 def report_frame(

@@ -149,6 +149,8 @@ class WorkerBatch:
         for bundle in (context.state_bundle, context.result_bundle, context.exchange_bundle):
             write_bundle(context.store, bundle)
         fault_point("worker.after_write")
+        if self.report.handoffs:
+            fault_point("worker.handed_off")
         self.report.state_ref = state.index
         self.report.live_files = state.live_files()
         self.report.due_us = {
