@@ -47,3 +47,18 @@ def peak_mb() -> dict[str, float]:
         peak = next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
         driver, workers = driver + peak * (not is_worker), workers + peak * is_worker
     return {"driver_peak_mb": round(driver / 1024), "workers_peak_mb": round(workers / 1024)}
+
+
+def current_mb() -> dict[str, float]:
+    """Return the resident memory now: driver's Python, JVM, and Python workers."""
+    found = {"driver_mb": 0, "jvm_mb": 0, "workers_mb": 0}
+    for process in _process_tree():
+        try:
+            command = (process / "cmdline").read_bytes()
+            lines = (process / "status").read_text().splitlines()
+        except OSError:
+            continue
+        size = next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
+        name = "jvm_mb" if b"java" in command.split(b"\0")[0] else "workers_mb"
+        found["driver_mb" if process.name == str(os.getpid()) else name] += size // 1024
+    return dict(found)

@@ -43,6 +43,7 @@ WRITES = [
     (Role.OPERATE, "POST", "/api/queries/a/pin", {}, "pin"),
     (Role.OPERATE, "POST", "/api/queries/a/unpin", {}, "unpin"),
     (Role.OPERATE, "POST", "/api/queries/a/resume", {}, "resume"),
+    (Role.OPERATE, "POST", "/api/streams/a/watermark", {}, "reset_watermark"),
     (Role.OPERATE, "POST", "/api/workers/1/drain", {}, "drain"),
     (Role.OPERATE, "POST", "/api/workers/1/activate", {}, "activate"),
     (Role.OPERATE, "POST", "/api/stop", {}, "stop"),
@@ -104,6 +105,7 @@ def _shapes() -> list[str]:
         + path.replace("queries/a", "queries/{name}")
         .replace("templates/a", "templates/{name}")
         .replace("workers/1", "workers/{worker}")
+        .replace("streams/a", "streams/{name}")
         for _, method, path, _, _ in WRITES
     ]
 

@@ -155,6 +155,9 @@ class FakeRun:
         self._known(name)
         self._note("resume", name)
 
+    def reset_watermark(self, source: str, to: Any = None) -> None:
+        self._note("reset_watermark", source, to)
+
     def subscribe(self, name: str, rows: Any) -> None:
         self._known(name)
         self._note("subscribe", name, len(rows))

@@ -82,6 +82,7 @@ _SERVICE_COMMANDS: dict[str, Callable[..., None]] = {
     "submit": control.submit_command,
     "cancel": control.cancel_command,
     "resume": control.resume_command,
+    "watermark": control.watermark_command,
     "pin": control.pin_command,
     "unpin": control.unpin_command,
     "subscribe": control.subscribe_command,

@@ -70,6 +70,22 @@ def resume_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOpti
     _print_reply(ServiceClient(url).post("queries", name, "resume"), json)
 
 
+def watermark_command(
+    source: Annotated[str, typer.Argument(help="Name of the source.")],
+    reset: Annotated[
+        str, typer.Option("--reset", metavar="TIME", help="2026-01-31T12:00:00Z, or `now`.")
+    ],
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
+) -> None:
+    """Set the watermark of a source back, after rows with a wrong time have raised it.
+
+    Rows after it count again; a window that was complete too early gives another result for them.
+    """
+    body = {"to": None if reset == "now" else reset}
+    _print_reply(ServiceClient(url).post("streams", source, "watermark", body=body), json)
+
+
 def subscribe_command(
     template: Annotated[str, typer.Argument(help="Name of the template.")],
     values: Annotated[

@@ -170,6 +170,11 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
         run.resume(name)
         return f"query {name} runs again {_NEXT_BATCH}, without the rows since it failed"
 
+    def reset_watermark(name: str, body: schemas.WatermarkRequest) -> str:
+        run.reset_watermark(name, body.to)
+        to = "now" if body.to is None else body.to.isoformat()
+        return f"the watermark of {name} is set back to {to} {_NEXT_BATCH}"
+
     def drain(worker: str, _: schemas.EmptyRequest) -> str:
         run.drain(_worker_number(worker))
         return f"worker {worker} gets no work {_NEXT_BATCH}"
@@ -217,6 +222,10 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
     yield operate(f"{_QUERY}/resume", "Run a quarantined query again", resume, empty)
     yield post(_SUBSCRIPTIONS, "Subscribe to a template", subscribe, schemas.SubscribeRequest)
     yield delete(_SUBSCRIPTIONS, "End subscriptions", unsubscribe, schemas.UnsubscribeRequest)
+    yield operate(
+        "/api/streams/{name}/watermark", "Set the watermark of a source back",
+        reset_watermark, schemas.WatermarkRequest,
+    )  # fmt: skip
     yield operate(f"{worker}/drain", "Move all work off a worker", drain, empty)
     yield operate(f"{worker}/activate", "Give a drained worker work again", activate, empty)
     yield operate("/api/stop", "Stop the run after the current batch", stop, empty)

@@ -1,5 +1,6 @@
 """JSON schemas of the HTTP API: responses first, then request bodies. Source of /openapi.json."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -328,6 +329,12 @@ class PinRequest(ApiModel):
     """The worker to pin a query to; None: its current worker."""
 
     worker: WorkerField | None = None
+
+
+class WatermarkRequest(ApiModel):
+    """The time to set a watermark back to, in UTC unless it has a zone; None: now."""
+
+    to: datetime | None = None
 
 
 class EmptyRequest(ApiModel):

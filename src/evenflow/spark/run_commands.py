@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.time import MAX_EVENT_TIME_US, MIN_EVENT_TIME_US
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
@@ -63,6 +64,8 @@ class RunCommands(RunView, query_api.QueryMethods):
         else:
             aware = to if to.tzinfo else to.replace(tzinfo=UTC)
             to_us = int(aware.timestamp() * 1e6)
+        if not MIN_EVENT_TIME_US <= to_us < MAX_EVENT_TIME_US:
+            raise InputError(f"a watermark is between the years 1900 and 2200, got {to}")
         self._commands.submit(ResetWatermark(source, to_us))
 
     def pin(self, name: str, worker: int | None = None) -> None:
