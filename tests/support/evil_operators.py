@@ -60,6 +60,13 @@ class RecursesOnStep(Counted):
         return self.step(*given)
 
 
+class TakesMemory(Counted):
+    """Takes 8 GB; only for a process with a limit."""
+
+    def step(self, *_: Any) -> Any:
+        return bytearray(8 << 30)
+
+
 class NotATable(Counted):
     def step(self, *_: Any) -> Any:
         return [1, 2], None

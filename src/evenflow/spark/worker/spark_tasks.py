@@ -19,6 +19,7 @@ from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.protocol.step_limits import StepLimits
 from evenflow.spark.worker.combiner import Combiner
 from evenflow.spark.worker.prefetch import prefetch
+from evenflow.spark.worker.process_memory import limit_process_memory
 from evenflow.spark.worker.router import route_source
 from evenflow.spark.worker.worker_process import WorkerProcess
 from evenflow.spark.worker.worker_state import TaskRuntime
@@ -142,6 +143,7 @@ def cached_process(checkpoint: CheckpointId, runtime: Callable[[], TaskRuntime])
     """Return the worker states that this Python process caches for a checkpoint."""
     ledger = cached_ledger(checkpoint)
     if checkpoint not in _processes:
+        limit_process_memory()
         _processes[checkpoint] = WorkerProcess(ledger, runtime())
     return _processes[checkpoint]
 
