@@ -2,7 +2,9 @@
 
 import json
 import socket
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 from evenflow.cli.app import app
 from evenflow.errors import InputError, SetupError
 from evenflow.spark import session
-from evenflow.spark.check_session import check_interpreter, refuse_connect
+from evenflow.spark.check_session import check_interpreter, refuse_connect, use_interpreter
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import StreamSpec
 from evenflow.spark.protocol.run_note import RunNote, write_run_note
@@ -106,3 +108,20 @@ def test_a_connect_session_is_refused() -> None:
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(InputError, match="Spark Connect"):
         refuse_connect(remote)
+
+
+def test_without_a_choice_spark_runs_the_interpreter_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings: dict[str, str] = {}
+    context = SimpleNamespace(pythonExec="python3", master="local[2]", getConf=lambda: settings)
+    spark: Any = SimpleNamespace(sparkContext=context)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    use_interpreter(spark)
+    assert context.pythonExec == sys.executable
+    context.pythonExec, settings["spark.pyspark.python"] = "mine", "/no/such/python"
+    with pytest.raises(SetupError, match="no such program"):
+        use_interpreter(spark)
+    context.master = "spark://host:7077"  # a path on other machines
+    use_interpreter(spark)
+    assert context.pythonExec == "mine"
