@@ -17,7 +17,7 @@ from evenflow.model.arrays import Bools, Floats, Indices
 
 MEDIAN_DIFF_TO_STDDEV = 1.4826 / np.sqrt(2)  # for normally distributed noise
 MEDIAN_ERROR = 1.17  # relative standard error of such an estimate, times the root of the samples
-CHANGE_THRESHOLD_STDERRS = 4.0  # exceeded by noise once in 16,000, as there are many columns
+CHANGE_THRESHOLD_STDERRS = 5.0  # of few rows, noise exceeds even four now and then
 KEY_THRESHOLD_STDERRS = 5.0  # there are hundreds of keys
 ROUNDING = 1e-9
 

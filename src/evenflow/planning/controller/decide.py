@@ -165,7 +165,7 @@ def _fix_imbalance(draft: PlanDraft) -> None:
             return
         bound = 1 + config.max_imbalance
         planned = draft.context.queries_planned_since_change()
-        if loads.confident_imbalance(config.confidence, planned) <= bound:
+        if not loads.is_surely_above(bound, config.confidence, planned):
             even = draft.context.predict_balance(loads).imbalance <= bound
             draft.no_change_reasons.add(Reason.BALANCED if even else Reason.NOT_SURE)
             _shrink_splits(draft)

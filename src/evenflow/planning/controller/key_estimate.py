@@ -137,7 +137,9 @@ def estimate_keys(
     lucky = np.bincount(owner, few**2 / np.maximum(rows[~heavy], 1), len(active))
     light_load = shrink_to_mean(light_load, light[1, active] + lucky)
     usual_cost = _usual_cost(cost[heavy], rows[heavy])
-    split_by = tuple(streams.get(int(key), "") for key in hashes[heavy])
+    split_by = ("",) * int(heavy.sum())
+    if streams:
+        split_by = tuple(streams.get(key, "") for key in hashes[heavy].tolist())
     divisible = np.array([bool(stream) for stream in split_by], dtype=np.bool_)
     splits = {
         key: tuple(int(position[owner]) for owner in split.owners)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.model import KeyStats, Plan, QueryLoad, Snapshot
-from evenflow.model.arrays import Floats, Workers
+from evenflow.model.arrays import Floats, Indices, Workers
 from evenflow.planning.controller.predict import key_owners, key_position, redistribute_rest
 
 WATCHED_KEYS = 64  # heaviest keys whose shares can show a change, besides the workers' shares
@@ -62,6 +62,13 @@ def row_variances(snapshots: Sequence[Snapshot], name: str, plan: Plan) -> Float
     return variances
 
 
+def _heaviest(cost: Floats) -> Indices:
+    """Return the positions of the heaviest keys, in any order."""
+    if len(cost) <= WATCHED_KEYS:
+        return np.arange(len(cost))
+    return np.argpartition(-cost, WATCHED_KEYS)[:WATCHED_KEYS]
+
+
 def heaviest_key_shares(snapshots: Sequence[Snapshot], name: str) -> tuple[Floats, Floats]:
     """Return the cost shares of the heaviest keys (columns) in some batches, and the rows behind.
 
@@ -70,7 +77,7 @@ def heaviest_key_shares(snapshots: Sequence[Snapshot], name: str) -> tuple[Float
     """
     stats = [snapshot.queries[name].keys for snapshot in snapshots]
     known = [keys for keys in stats if keys is not None and len(keys.hashes)]
-    top = [keys.hashes[np.argsort(-keys.cost, kind="stable")[:WATCHED_KEYS]] for keys in known]
+    top = [keys.hashes[_heaviest(keys.cost)] for keys in known]
     watched = np.unique(np.concatenate(top)) if top else np.zeros(0, dtype=np.uint64)
     shares, rows = np.zeros((2, len(stats), len(watched)))
     totals = np.array([max(float(s.queries[name].rows_in.sum()), 1.0) for s in snapshots])

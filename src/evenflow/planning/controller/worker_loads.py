@@ -105,8 +105,10 @@ class WorkerLoads:
         result: Floats = self.total_series[:, self.active_workers].mean(axis=0)
         return result
 
-    def confident_imbalance(self, confidence: float, planned: Collection[str] = ()) -> float:
-        """Return max over mean load, each load less what noise explains.
+    def is_surely_above(
+        self, bound: float, confidence: float, planned: Collection[str] = ()
+    ) -> bool:
+        """Tell whether max over mean load exceeds a bound, each load less what noise explains.
 
         Keys are corrected for chance (`key_estimate`), so the load of a keyed query counts less
         half a standard error of its rows. If a plan was made since its shares last changed
@@ -114,19 +116,24 @@ class WorkerLoads:
         count. So they do for all other noise.
         """
         means, active = self.mean_loads.copy(), self.active_workers
-        if means.sum() <= 0:
-            return 1.0
         mean, variance = float(means.mean()), np.zeros(len(means))
+        if mean <= 0 or float(means.max()) <= bound * mean:
+            return False
         for name, query in self.keyed_queries.items():
             measured = query.series[:, active].mean(axis=0)
             variance += (confidence * query.excess_error * measured) ** 2
             errors = confidence if name in planned else FIRST_PLAN_ERRORS
             variance += errors**2 * query.row_variance
-            if self.snapshots_with_keys(name) and name not in planned:
-                means += self.key_estimate(name).query_loads() - measured
         whole = self.whole_series[:, active]
         variance += (confidence * _relative_error(whole) * whole.mean(axis=0)) ** 2
-        return float((means - np.sqrt(variance)).max() / mean)
+        errors_of_means = np.sqrt(variance)
+        if float((means - errors_of_means).max()) <= bound * mean:
+            return False
+        for name, query in self.keyed_queries.items():
+            if self.snapshots_with_keys(name) and name not in planned:
+                measured = query.series[:, active].mean(axis=0)
+                means += self.key_estimate(name).query_loads() - measured
+        return float((means - errors_of_means).max()) > bound * mean
 
     def stable_since(self, query: str) -> int:
         """Return the batch in which the shares of a keyed query last changed."""
