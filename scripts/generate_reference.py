@@ -56,6 +56,7 @@ def spec_fields() -> str:
         ("`operators.NAME`", models.OperatorSpec),
         ("`balancing`", models.BalancingSpec),
         ("`sinks.NAME`", models.SinkSpec),
+        ("`storage`", models.StorageSpec),
         ("`spark`", models.SparkSpec),
         ("`service`", models.ServiceSpec),
         ("`service.tokens.NAME`", models.TokenSpec),

@@ -24,6 +24,10 @@ class StorageError(OSError):
     """
 
 
+class FencedError(StorageError):
+    """Another driver has taken over the checkpoint; this one must stop."""
+
+
 class DamagedFileError(InputError, StorageError):
     """A stored file does not hold what was written to it."""
 

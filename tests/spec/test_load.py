@@ -46,8 +46,9 @@ def test_all_problems_are_reported_with_positions(tmp_path: Path) -> None:
     text += "  odd: {sql: SELECT 1, key: 5, publish: maybe}\n"
     assert refusals(tmp_path, text) == [
         "spec:1:1: worker: unknown field; did you mean 'workers'? The fields are name, "
-        "workers, checkpoint, durability, trigger, available_now, compare, datasets, sources, "
-        "tables, queries, templates, operators, balancing, sinks, spark, service",
+        "workers, checkpoint, durability, storage, trigger, available_now, compare, datasets, "
+        "sources, tables, queries, templates, operators, balancing, limits, results, sinks, "
+        "spark, service",
         "spec:1:1: workers: is required but missing",
         "spec:6:11: sources.trades.time: is required but missing",
         "spec:6:29: sources.trades.tme: unknown field; did you mean 'time'? The fields are "

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pyarrow as pa
 import pytest
-from pyarrow import fs
+from tests.support.memory_store import memory_store
 
 from evenflow.errors import DamagedFileError, InputError
 from evenflow.storage.bundle import Bundle, PartRef, pack, read_part, unpack
@@ -47,43 +48,20 @@ def test_a_truncated_file_is_found(tmp_path: Path, kept: int) -> None:
         read_part(store, ref)
 
 
-class CountingFile:
-    """A file of a remote file system that counts what is read."""
+def test_a_part_on_remote_storage_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = memory_store()
+    refs = written(store)
+    counts: list[int] = []
+    get_range = obstore.get_range
 
-    def __init__(self, path: str, counts: list[int]) -> None:
-        self.file, self.counts, self.closed = Path(path).open("rb"), counts, False  # noqa: SIM115
+    def counting(*given: Any, start: int, end: int) -> Any:
+        counts.append(end - start)
+        return get_range(*given, start=start, end=end)
 
-    def read(self, size: int = -1) -> bytes:
-        data = self.file.read(size)
-        self.counts.append(len(data))
-        return data
-
-    def close(self) -> None:
-        self.closed = True
-        self.file.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
-
-
-class CountingHandler(fs.FSSpecHandler):  # type: ignore[misc]
-    """A local folder in the place of a remote file system."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.counts: list[int] = []
-
-    def open_input_file(self, path: str) -> Any:
-        return pa.PythonFile(CountingFile(path, self.counts), mode="r")
-
-
-def test_a_part_on_a_remote_file_system_is_read_alone(tmp_path: Path) -> None:
-    refs = written(FileStore(str(tmp_path)))
-    store, handler = FileStore("mock:///x"), CountingHandler()
-    store._filesystem, store._base_path = fs.PyFileSystem(handler), str(tmp_path)
+    monkeypatch.setattr(obstore, "get_range", counting)
     for number, ref in enumerate(refs):
         assert unpack(read_part(store, ref))["x"][0].as_py() == number
-    assert sum(handler.counts) == sum(ref.length for ref in refs)
-    (tmp_path / "state/a").write_bytes(b"short")
-    with pytest.raises(DamagedFileError, match="mock:///x/state/a is damaged"):
+    assert counts == [ref.length for ref in refs]
+    store.write("state/a", [b"short"])
+    with pytest.raises(DamagedFileError, match="s3://memory/flow/state/a is damaged"):
         read_part(store, refs[1])

@@ -73,6 +73,8 @@ def plan_after(batch: int) -> Plan | None:
 def main(folder: Path, master: str, *, decided: bool) -> None:
     queries = DECIDED if decided else QUERIES
     play = Play(session(master), folder, WORKERS, watermark="0 seconds" if decided else "5 seconds")
+    play.checkpoint = os.environ.get("EVENFLOW_CHECKPOINT", "")
+    play.storage = json.loads(os.environ.get("EVENFLOW_STORAGE", "null"))
     flow = play.flow()
     for name, (sql, key, publish) in queries.items():
         flow.query(name, sql, key=key, publish=publish)

@@ -88,18 +88,20 @@ def kill_at_random(
 
 
 def _last_batch(ledger: Ledger) -> int:
-    return max(ledger.batches(), default=0)
+    last = ledger.last_entry()
+    return 0 if last is None else last.batch
 
 
 def _committed_after(ledger: Ledger, batch: int, moving: bool) -> bool:
-    last = _last_batch(ledger)
-    if last <= batch or not moving:
-        return last > batch
-    entry = ledger.entry(last)
-    return entry.next_plan_number is not None or bool(entry.incoming)
+    entry = ledger.last_entry()
+    if entry is None or entry.batch <= batch:
+        return False
+    return not moving or entry.next_plan_number is not None or bool(entry.incoming)
 
 
-def check_rows(folder: Path, *submitted: str) -> dict[str, Any]:
+def check_rows(
+    folder: Path, *submitted: str, checkpoint: FileStore | None = None
+) -> dict[str, Any]:
     """Compare the program's results with Spark's batch SQL; return its report."""
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     assert report["quarantined"] == []
@@ -107,14 +109,14 @@ def check_rows(folder: Path, *submitted: str) -> dict[str, Any]:
     for name, rows in report["expected"].items():
         assert rows, f"{name} has no rows: the test checks nothing"
         assert report["results"][name] == rows, name
-    _check_history(str(folder / "checkpoint"))
+    _check_history(checkpoint or FileStore(str(folder / "checkpoint")))
     return report
 
 
-def _check_history(checkpoint: str) -> None:
+def _check_history(checkpoint: FileStore) -> None:
     """Check that the history has every batch and decision once, all of it in Parquet."""
     snapshots, decisions, _ = read_history(checkpoint)
-    committed = list(range(_last_batch(Ledger(FileStore(checkpoint)))))
+    committed = list(range(_last_batch(Ledger(checkpoint))))
     assert [snapshot.batch for snapshot in snapshots] == committed
     assert [decision.batch for decision in decisions] == committed
-    assert FileStore(checkpoint).list_names("history/recent") == []
+    assert checkpoint.list_names("history/recent") == []

@@ -53,28 +53,34 @@ class Local:
 
     def __init__(
         self,
-        folder: Path | str,
+        place: Path | str | FileStore,
         streams: Mapping[str, StreamSpec],
         submissions: list[Submission],
         *,
         workers: int = 3,
         tables: Mapping[str, TableSpec] | None = None,
+        subscribed: Mapping[str, list[dict[str, Any]]] | None = None,
         chance: random.Random | None = None,
         max_ahead_us: int | None = None,
         keep: Retention | None = None,
     ) -> None:
         self.clock_us, self.max_ahead_us = 1_700_000_000_000_000, max_ahead_us
         self.keep = keep
-        self.store = FileStore(str(folder))
+        self.store = place if isinstance(place, FileStore) else FileStore(str(place))
         self.workers = workers
         self.chance = chance
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
         for submission in submissions:
             registry, plan = submission.apply(registry, plan)
         self.committer = Committer(self.store, workers, Balancer(Balancing.off()), keep)
-        assert self.committer.open(registry, plan)
+        subscriptions = [
+            (name, subscription_rows(registry.queries[name], rows))
+            for name, rows in (subscribed or {}).items()
+        ]
+        assert self.committer.open(registry, plan, subscriptions)
         self._combine(False)
         self.processes: list[WorkerProcess] = []
+        self.first_batch = 0  # an earlier start may have tried it
         self.forget()
 
     def combine_rows(self) -> None:
@@ -94,7 +100,8 @@ class Local:
         """Start new Python processes."""
         for query in runtime()._programs.copy():
             runtime()._programs.pop(query)
-        self.processes = [WorkerProcess(Ledger(self.store), runtime()) for _ in range(2)]
+        epoch = self.committer.checkpoint.head().epoch
+        self.processes = [WorkerProcess(Ledger(self.store, epoch), runtime()) for _ in range(2)]
 
     def reopen(self) -> None:
         """Be killed and started again."""
@@ -102,14 +109,17 @@ class Local:
         registry, plan = self.committer.commands.next_registry_and_plan()
         self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()), self.keep)
         assert not self.committer.open(registry, plan)
+        self.first_batch = self.committer.checkpoint.head().batch
         self.forget()
 
     def batch(self, rows: Mapping[str, pa.Table] | None = None) -> list[Report]:
         """Run a batch over new rows of the sources."""
         number = self.committer.checkpoint.head().batch
         # Spark notes where a batch ends before it runs it.
-        clock = f'v1\n{{"batchTimestampMs":{self.clock_us // 1000}}}'.encode()
-        self.store.write(f"spark/offsets/{number}", [clock])
+        offsets = self.committer.checkpoint.spark_folder.root / "spark/offsets"
+        offsets.mkdir(parents=True, exist_ok=True)
+        clock = f'v1\n{{"batchTimestampMs":{self.clock_us // 1000}}}'
+        (offsets / str(number)).write_text(clock)
         reports: list[Report] = []
 
         def collect() -> list[Report]:
@@ -141,12 +151,15 @@ class Local:
             mine = envelopes.get(worker, [])
             if self.chance is not None and self.chance.random() < 0.3:
                 self.process().run_batch(worker, number, mine)  # an attempt that does not count
-            report = self.process().run_batch(worker, number, mine, attempt)
+            is_first = attempt == 0 and self.chance is None and number > self.first_batch
+            report = self.process().run_batch(worker, number, mine, attempt, is_first=is_first)
             reports.append(Report.decode(*report.encode()))
         return reports
 
     def process(self) -> WorkerProcess:
-        return self.processes[0] if self.chance is None else self.chance.choice(self.processes)
+        chosen = self.processes[0] if self.chance is None else self.chance.choice(self.processes)
+        chosen.ledger.epoch = self.committer.checkpoint.head().epoch
+        return chosen
 
     def rest(self) -> int:
         """Run batches without rows until nothing is due."""

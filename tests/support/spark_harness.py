@@ -156,13 +156,18 @@ class Play:
     watermark: str = "5 seconds"
     streams: tuple[str, ...] = ("trades",)
     checkpoint: str = ""
+    storage: dict[str, Any] | None = None
     active: int | None = None
     plans: Mapping[int, Plan] = field(default_factory=dict)
 
     def flow(self) -> evenflow.Flow:
         checkpoint = self.checkpoint or str(self.folder / "checkpoint")
         flow = evenflow.Flow(
-            self.spark, workers=self.workers, checkpoint=checkpoint, active=self.active
+            self.spark,
+            workers=self.workers,
+            checkpoint=checkpoint,
+            active=self.active,
+            storage=self.storage,
         )
         for name in self.streams:
             frame = stream(self.spark, self.folder, name)

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,9 @@ from tests.support.local_runtime import Local
 from tests.support.spark_harness import BEGIN_US, SECOND, trades
 
 from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
-from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import StreamSpec
+from evenflow.storage.file_store import FileStore
 
 STREAMS = {"trades": StreamSpec(trades(np.random.default_rng(0), 1).schema, "ts", 5 * SECOND)}
 SUBMISSIONS = [
@@ -68,7 +70,7 @@ SUBMISSIONS = [
         FROM trades WHERE price > :limit GROUP BY window(ts, '10 seconds')""",
     ),
 ]
-SUBSCRIBED = {
+SUBSCRIBED: dict[str, Any] = {
     "alarms": [
         {"subscription": f"{symbol}{limit}", "symbol": symbol, "limit": float(limit)}
         for symbol in ("a", "b", "c", "d", "e'")
@@ -116,10 +118,8 @@ def any_splits(chance: random.Random, active: list[int], query: str) -> list[Key
     ]
 
 
-def hosting_all(folder: Path | str, workers: int = 3, chance: random.Random | None = None) -> Local:
+def hosting_all(
+    place: Path | str | FileStore, workers: int = 3, chance: random.Random | None = None
+) -> Local:
     """Host all submissions, the templates with their subscriptions."""
-    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
-    queries = local.committer.commands.next_registry_and_plan()[0].queries
-    wanted = ((name, subscription_rows(queries[name], rows)) for name, rows in SUBSCRIBED.items())
-    local.committer.write_first_subscriptions(wanted)
-    return local
+    return Local(place, STREAMS, SUBMISSIONS, workers=workers, subscribed=SUBSCRIBED, chance=chance)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -40,6 +40,7 @@ from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage.bundle import Bundle, pack
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.options import StorageOptions, storage_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,15 +69,18 @@ class Flow(query_api.QueryMethods):
         checkpoint: str,
         active: int | None = None,
         durability: Literal["process", "power"] = "process",
+        storage: Mapping[str, Any] | StorageOptions | None = None,
         keep_results: str | None = None,
         limits: MemoryLimits = MemoryLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Use `workers` workers; the first `active` get work at the start (default: all).
 
         With durability `power` a commit waits for the disk, so it also survives a power loss; with
-        `process` it survives the end of any process. `keep_results` removes results that are older,
-        for example than `"7 days"` or `"1000 batches"` (default: none). `limits` bounds the memory
-        and disk space of each worker process (default: shares of the machine).
+        `process` it survives the end of any process. `storage` has the options of a remote
+        checkpoint: endpoint, region, allow_http, options, cache, cache_folder. `keep_results`
+        removes results that are older, for example than `"7 days"` or `"1000 batches"` (default:
+        none). `limits` bounds the memory and disk space of each worker process (default: shares of
+        the machine).
         """
         refuse_connect(spark)
         if durability not in ("process", "power"):
@@ -88,7 +92,9 @@ class Flow(query_api.QueryMethods):
         self._keep_results = None if keep_results is None else Retention.parse(keep_results)
         self.runtime = partial(SqlRuntime, limits, _processes_per_machine(spark))
         self._spark = spark
-        self._store = FileStore(str(checkpoint), power_safe=durability == "power")
+        self._store = FileStore(
+            str(checkpoint), power_safe=durability == "power", options=storage_options(storage)
+        )
         self._sources: dict[str, DataFrame] = {}
         self._source_options: dict[str, SourceOptions] = {}
         self._registry = Registry()
@@ -224,9 +230,7 @@ class Flow(query_api.QueryMethods):
     def _open_checkpoint(
         self, committer: Committer, without: Collection[str], *, safe: bool
     ) -> None:
-        is_new = committer.open(self._registry, self._plan)
-        if is_new:
-            committer.write_first_subscriptions(self._subscriptions)
+        is_new = committer.open(self._registry, self._plan, self._subscriptions, self._check_hosted)
         hosted = committer.checkpoint.registry().queries
         declared = {submission.name for submission in self._submissions} - hosted.keys()
         committer.leave_out([name for name in without if name not in declared], safe=safe)
@@ -239,8 +243,15 @@ class Flow(query_api.QueryMethods):
                 committer.commands.subscribe(name, rows, subscribe=True)
 
     def _resume(self, commands: CommandLog, unsubmitted: Collection[str]) -> None:
-        """Compare the declared queries with those in the checkpoint, and submit new ones."""
+        """Submit the declared queries that are not in the checkpoint."""
         hosted = commands.next_registry()
+        self._check_hosted(hosted)
+        for submission in self._submissions:
+            if submission.name not in hosted.queries and submission.name not in unsubmitted:
+                commands.submit(submission)
+
+    def _check_hosted(self, hosted: Registry) -> None:
+        """Compare what is declared with what a checkpoint hosts."""
         for name, spec in hosted.streams.items():
             if not spec.derived and self._registry.streams.get(name) != spec:
                 raise InputError(
@@ -256,10 +267,7 @@ class Flow(query_api.QueryMethods):
             )
         for submission in self._submissions:
             before = hosted.queries.get(submission.name)
-            if before is None:
-                if submission.name not in unsubmitted:
-                    commands.submit(submission)
-            elif not submission.is_same_definition(before):
+            if before is not None and not submission.is_same_definition(before):
                 raise InputError(
                     f"query {submission.name!r} exists in the checkpoint with a different "
                     f"definition: {before.text!r}; cancel it first, or use another name"

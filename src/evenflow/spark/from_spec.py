@@ -33,6 +33,7 @@ def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str)
         durability=spec.durability,
         keep_results=spec.results.keep,
         limits=MemoryLimits(**spec.limits.model_dump()),
+        storage=checked.storage,
     )
     for name, source in spec.sources.items():
         frame = _conform(checked, name, _source_frame(checked, spark, name, source))

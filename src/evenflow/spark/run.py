@@ -137,7 +137,8 @@ class Run(RunCommands):
             write_run_note(self.checkpoint, self._note)
         try:
             self._committer.maintenance.close()
-            self._balancer.close(self.committed)
+            if not self._committer.is_fenced:
+                self._balancer.close(self.committed)
         finally:
             self._checkpoint.close()
 
@@ -145,8 +146,10 @@ class Run(RunCommands):
         """Start Spark's query over the columns that are needed now or by `upcoming` registries."""
         registries = [self._checkpoint.registry(), self._commands.next_registry(), *upcoming]
         self._source_columns = needed_columns(registries, sorted(self._sources))
-        store = self._checkpoint.store
-        checkpoint_id = CheckpointId(store.uri, self._checkpoint.identity, store.power_safe)
+        store, head = self._checkpoint.store, self._checkpoint.head()
+        checkpoint_id = CheckpointId(
+            store.uri, self._checkpoint.identity, head.epoch, store.power_safe, store.options
+        )
         speculates = self._spark.sparkContext.getConf().get("spark.speculation", "false") == "true"
         start_id = "" if speculates else uuid.uuid4().hex[:12]
         trigger_us = None if self._trigger is None else duration_us(self._trigger, "trigger")
@@ -155,6 +158,7 @@ class Run(RunCommands):
             self._runtime,
             self._measure_options,
             start_id,
+            head.batch,
             StepLimits.of_trigger(trigger_us),
         )
         skipped = [file for file in self._bad_files.all() if file.batch >= self.committed]
@@ -174,8 +178,11 @@ class Run(RunCommands):
         )
         if self._callback is not None:
             self._callback.close()
-        self._callback = batch_callback(self._committer, [file.path for file in skipped])
-        return start_streaming_query(self._spark, store, self._callback, frame, self._trigger)
+        left_out = [file.path for file in skipped]
+        self._callback = batch_callback(self._spark, self._committer, left_out)
+        return start_streaming_query(
+            self._spark, self._checkpoint, self._callback, frame, self._trigger
+        )
 
     def _ensure_columns(self, registry: Registry, name: str) -> None:
         """Make sources deliver the columns of a new query before a batch needs them.

@@ -221,5 +221,5 @@ class RunView:
         rows = [(bytearray(records.encode(unit)),) for unit in units]
         frame = self._spark.createDataFrame(rows, READ_UNIT_COLUMNS)
         schema = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
-        task = ReadResultsTask(index.store.uri, kind, name, batch)
+        task = ReadResultsTask(index.store.uri, index.store.options, kind, name, batch)
         return frame.mapInArrow(task, from_arrow_schema(schema))

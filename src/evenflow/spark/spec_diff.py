@@ -59,7 +59,7 @@ class SpecDiff:
 
 def spec_diff(checked: CheckedSpec) -> SpecDiff:
     """Compare a specification with its checkpoint."""
-    store = FileStore(checked.resolve(checked.spec.checkpoint))
+    store = FileStore(checked.resolve(checked.spec.checkpoint), options=checked.storage)
     declared = {submission.name: submission for submission in declared_queries(checked)}
     if not store.exists("meta"):
         return SpecDiff(added=tuple(declared), is_new=True)

@@ -20,6 +20,8 @@ from evenflow.spec.datasets import build_dataset
 from evenflow.spec.document import ProblemLog
 from evenflow.spec.models import InputSpec, ReferenceTableSpec, SinkSpec, Spec
 from evenflow.sql import Catalog, Stream, read_schema
+from evenflow.storage.location import normalize_uri
+from evenflow.storage.options import StorageOptions, storage_options
 
 # Formats whose columns Spark defines.
 _BUILT_IN_SCHEMAS = {"rate": "timestamp TIMESTAMP, value BIGINT"}
@@ -54,6 +56,11 @@ class CheckedSpec:
     subscriptions: Mapping[str, pa.Table]
     balancing: Balancing | None
 
+    @property
+    def storage(self) -> StorageOptions:
+        """The options of the storage of the checkpoint."""
+        return storage_options(self.spec.storage.model_dump(exclude_none=True))
+
     def resolve(self, path_or_uri: str) -> str:
         """Return a path for Spark: relative paths start at the folder of the specification."""
         return files.resolve_path(path_or_uri, self.folder)
@@ -76,6 +83,10 @@ class SpecChecker:
         self._check_names()
         with self.log.at("trigger"):
             duration_us(spec.trigger, "trigger")
+        with self.log.at("checkpoint"):
+            normalize_uri(files.resolve_path(spec.checkpoint, self.folder))
+        with self.log.at("storage"):
+            storage_options(spec.storage.model_dump(exclude_none=True))
         for name, model in spec.datasets.items():
             with self.log.at("datasets", name):
                 self.datasets[name] = build_dataset(model)

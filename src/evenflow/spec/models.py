@@ -211,6 +211,28 @@ class SinkSpec(SpecModel):
     )
 
 
+class StorageSpec(SpecModel):
+    """Object storage of the checkpoint; credentials come from the environment by default."""
+
+    endpoint: str | None = Field(
+        None, description="URL of an S3-compatible server; default: that of the cloud."
+    )
+    region: str | None = Field(None, description="Region of the bucket; default: `AWS_REGION`.")
+    allow_http: bool | None = Field(None, description="Allow an endpoint without TLS.")
+    options: dict[str, Any] = Field(
+        {},
+        description="Other options, as obstore names them: `access_key_id`, `secret_access_key`, "
+        "`sse_kms_key_id`, `account_key`, `service_account`, ...",
+    )
+    cache: str | int = Field(
+        "10 GB",
+        description="Most bytes of state that each machine keeps on its local disk; 0: none.",
+    )
+    cache_folder: str | None = Field(
+        None, description="Folder of this cache; default: in the folder for temporary files."
+    )
+
+
 class SparkSpec(SpecModel):
     """The Spark session."""
 
@@ -280,11 +302,17 @@ class Spec(SpecModel):
 
     name: str = Field("evenflow", description="Name of the run.", max_length=128)
     workers: int = Field(description="Number of workers.", ge=1, le=4096)
-    checkpoint: str = Field(description="Folder or URI of the state; a second run continues it.")
+    checkpoint: str = Field(
+        description="Folder or URI (s3, s3a, gs, abfss) of the state; a second run continues it."
+    )
     durability: Literal["process", "power"] = Field(
         "process",
         description="What a commit survives: the end of any process, or also a power loss (then it "
         "waits for the disk).",
+    )
+    storage: StorageSpec = Field(
+        default_factory=lambda: StorageSpec.model_validate({}),
+        description="Options of a checkpoint on object storage.",
     )
     trigger: str = Field("1 second", description="Interval between batches.")
     available_now: bool = Field(False, description="End when the available data is processed.")

@@ -5,12 +5,14 @@ The file has no table of contents: a `PartRef` names a part and has its checksum
 entry that commits a part also says what its bytes must be, and every read compares them.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import xxhash
 
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.segment_cache import CACHED_FOLDERS, SegmentCache
 
 _ALIGN_BYTES = 64
 
@@ -48,6 +50,8 @@ class Bundle:
         """
         if self._parts:
             store.write(self.file, self._parts, flush=True, durable=durable)
+            if (cache := _cache_of(store, self.file)) is not None:
+                cache.add(self.file, [(0, b"".join(self._parts))])
 
 
 def pack(table: pa.Table, *, compress: bool = False) -> pa.Buffer:
@@ -70,7 +74,44 @@ def unpack(blob: bytes | pa.Buffer) -> pa.Table:
 
 def read_part(store: FileStore, ref: PartRef) -> pa.Buffer:
     """Return the bytes of a part, and only those; refuse them if one has changed."""
-    part = store.read_range(ref.file, ref.offset, ref.length)
+    if (part := _cached_part(store, ref)) is not None:
+        return part
+    part = check_part(store, ref, store.read_range(ref.file, ref.offset, ref.length))
+    if (cache := _cache_of(store, ref.file)) is not None:
+        cache.add(ref.file, [(ref.offset, part)])
+    return part
+
+
+def fetch_file(store: FileStore, ref: PartRef) -> None:
+    """Copy the whole file of a part into the local cache, unless the part is there."""
+    if (cache := _cache_of(store, ref.file)) is not None and _cached_part(store, ref) is None:
+        cache.add(ref.file, [(0, store.read(ref.file))])
+
+
+def fetch_parts(store: FileStore, refs: Iterable[PartRef]) -> None:
+    """Copy parts into the local cache, if there is one, with few requests."""
+    missing: dict[str, list[PartRef]] = {}
+    for ref in refs:
+        if _cache_of(store, ref.file) is not None and _cached_part(store, ref) is None:
+            missing.setdefault(ref.file, []).append(ref)
+    for file, wanted in missing.items():
+        parts = store.read_ranges(file, [(ref.offset, ref.length) for ref in wanted])
+        if (cache := _cache_of(store, file)) is not None:
+            cache.add(file, [(r.offset, part) for r, part in zip(wanted, parts, strict=True)])
+
+
+def _cache_of(store: FileStore, file: str) -> SegmentCache | None:
+    return store.cache if file.startswith(CACHED_FOLDERS) else None
+
+
+def _cached_part(store: FileStore, ref: PartRef) -> pa.Buffer | None:
+    cache = _cache_of(store, ref.file)
+    part = None if cache is None else cache.read(ref.file, ref.offset, ref.length)
+    return part if part is not None and checksum(part) == ref.checksum else None
+
+
+def check_part(store: FileStore, ref: PartRef, part: pa.Buffer) -> pa.Buffer:
+    """Return the bytes that were read for a part; refuse them if one has changed."""
     if checksum(part) != ref.checksum:
         place = f"{ref.length} bytes at offset {ref.offset}"
         found = "its checksum does not match" if part.size == ref.length else "it is too short"

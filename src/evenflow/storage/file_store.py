@@ -1,27 +1,25 @@
-"""Files below one root: a local path, or a URI of any file system that Arrow supports."""
+"""Files of a checkpoint below one root: a local folder, or a prefix in a bucket."""
 
 import hashlib
-import os
-import re
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyarrow import fs
 
-from evenflow.errors import DamagedFileError, InputError
+from evenflow.errors import DamagedFileError
 from evenflow.storage import records
+from evenflow.storage.files import Files
+from evenflow.storage.local_files import LocalFiles
+from evenflow.storage.location import local_path, normalize_uri
+from evenflow.storage.object_files import ObjectFiles
+from evenflow.storage.options import StorageOptions
 from evenflow.storage.records import Value
-
-_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{12}")
+from evenflow.storage.segment_cache import open_cache
 
 
 class FileStore:
-    """Reads, writes and lists files; a write is atomic. Stateless, so threads may share it.
+    """Reads, writes and lists files; a write is atomic. Threads may share it.
 
     >>> import tempfile
     >>> store = FileStore(tempfile.mkdtemp())
@@ -30,23 +28,20 @@ class FileStore:
     (b'onetwo', ['b'], [])
     """
 
-    def __init__(self, root: str, *, power_safe: bool = False) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        power_safe: bool = False,
+        options: StorageOptions = StorageOptions(),  # noqa: B008 - frozen
+    ) -> None:
         self.power_safe = power_safe  # whether a commit waits for the disk
-        self.uri = _normalize_uri(root)
-        parts = urlsplit(self.uri)
-        self.local_root = Path(unquote(parts.path)) if parts.scheme == "file" else None
-        self._filesystem: Any = None
-        self._base_path = ""
-        if self.local_root is None:
-            try:
-                self._filesystem, self._base_path = fs.FileSystem.from_uri(self.uri)
-            except (pa.ArrowException, OSError, ValueError) as error:
-                raise InputError(f"cannot open the checkpoint {root!r}: {error}") from None
-
-    @property
-    def spark_uri(self) -> str:
-        """The root for Spark, which does not decode percent signs in a path."""
-        return self.uri if self.local_root is None else f"file://{self.local_root}"
+        self.options = options
+        self.uri = normalize_uri(root)
+        self.local_root = local_path(self.uri)
+        self._local = None if self.local_root is None else LocalFiles(self.local_root)
+        self._files: Files = self._local or ObjectFiles(self.uri, options)
+        self.cache = None if self._local is not None else open_cache(self.uri, options)
 
     def create_root(self) -> None:
         """Create the local root if it is missing: other users of the machine read nothing in it."""
@@ -56,110 +51,63 @@ class FileStore:
     def write(
         self, name: str, parts: Iterable[Any], *, flush: bool = False, durable: bool = False
     ) -> None:
-        """Write to a temporary file, then rename it.
+        """Write a file; replace one that exists.
 
         `durable` waits until bytes and name are on the disk. `flush` waits for the bytes only, if
         the store is `power_safe`; `sync` of the folder waits for the names of many files.
         """
-        # Spark ignores files whose name begins with a dot.
-        folder, slash, base = name.rpartition("/")
-        temporary = f"{folder}{slash}.{base}.{uuid.uuid4().hex[:12]}"
-        if self.local_root is None:
-            self._write_remote(name, temporary, parts)
-            return
-        path, target = self.local_root / temporary, self.local_root / name
+        fsync = durable or (flush and self.power_safe)
         self.create_root()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._files.write(name, parts, fsync=fsync, sync_name=durable)
+
+    def create(self, name: str, parts: Iterable[Any]) -> None:
+        """Write a new file, durably; FileExistsError if there is another one.
+
+        An answer that got lost is asked for again, so a file with the same bytes counts as ours.
+        Whoever must not be taken for another writer puts something unique into it.
+        """
+        body = b"".join(parts)
+        self.create_root()
         try:
-            with path.open("wb") as file:
-                for part in parts:
-                    file.write(part)
-                if durable or (flush and self.power_safe):
-                    file.flush()
-                    os.fsync(file.fileno())
-            path.replace(target)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        if durable:
-            self.sync([folder])
+            self._files.create(name, [body])
+        except FileExistsError:
+            if self.local_root is not None or self._files.read(name).to_pybytes() != body:
+                raise
 
     def sync(self, patterns: Iterable[str]) -> None:
         """Wait until files, or the names in folders, are on the disk; missing ones are ignored."""
-        if (root := self.local_root) is None:
-            return
-        groups = (root.glob(pattern) if pattern else [root] for pattern in patterns)
-        for path in (path for group in groups for path in group):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        if self._local is not None:
+            self._local.sync(patterns)
 
     def delete_temporary(self) -> None:
-        """Delete what killed writers left; nobody may be writing. Spark's files stay."""
-        if self.local_root is not None:
-            for folder in self.local_root.iterdir():
-                if folder.is_dir() and folder.name != "spark":
-                    for path in folder.rglob(".*"):
-                        if _TEMPORARY_NAME.fullmatch(path.name):
-                            path.unlink(missing_ok=True)
-            return
-        selector = fs.FileSelector(self._base_path, allow_not_found=True, recursive=True)
-        for info in self._filesystem.get_file_info(selector):
-            if _TEMPORARY_NAME.fullmatch(info.base_name):
-                self._filesystem.delete_file(info.path)
-
-    def _write_remote(self, name: str, temporary: str, parts: Iterable[Any]) -> None:
-        path, target = f"{self._base_path}/{temporary}", f"{self._base_path}/{name}"
-        self._filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
-        with self._filesystem.open_output_stream(path) as file:
-            for part in parts:
-                file.write(part)
-        self._filesystem.move(path, target)
+        """Delete what killed writers left; nobody may be writing. Remote writes leave nothing."""
+        if self._local is not None:
+            self._local.delete_temporary()
 
     def read(self, name: str) -> pa.Buffer:
         """Return the bytes of a file; a local file is memory-mapped."""
-        if self.local_root is not None:
-            path = self.local_root / name
-            if path.stat().st_size == 0:
-                return pa.py_buffer(b"")
-            return pa.memory_map(str(path)).read_buffer()
-        with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
-            return file.read_buffer()
+        return self._files.read(name)
 
     def read_range(self, name: str, offset: int, length: int) -> pa.Buffer:
         """Return some bytes of a file and read no others; fewer if it ends before."""
-        if self.local_root is not None:
-            return self.read(name)[offset : offset + length]
-        with self._filesystem.open_input_file(f"{self._base_path}/{name}") as file:
-            return pa.py_buffer(file.read_at(length, offset))
+        return self.read_ranges(name, [(offset, length)])[0]
+
+    def read_ranges(self, name: str, ranges: list[tuple[int, int]]) -> list[pa.Buffer]:
+        """Return the bytes at some (offset, length), as `read_range` does."""
+        return self._files.read_ranges(name, ranges)
 
     def list_names(self, folder: str) -> list[str]:
         """Return the sorted names in a folder, without temporary files; none if it is missing."""
-        if self.local_root is not None:
-            path = self.local_root / folder
-            names = [entry.name for entry in os.scandir(path)] if path.is_dir() else []
-        else:
-            selector = fs.FileSelector(f"{self._base_path}/{folder}", allow_not_found=True)
-            names = [info.base_name for info in self._filesystem.get_file_info(selector)]
-        return sorted(name for name in names if not name.startswith("."))
+        return sorted(n for n in self._files.list_names(folder) if not n.startswith("."))
 
     def exists(self, name: str) -> bool:
         """Return whether a file exists."""
-        if self.local_root is not None:
-            return (self.local_root / name).exists()
-        return bool(
-            self._filesystem.get_file_info(f"{self._base_path}/{name}").type != fs.FileType.NotFound
-        )
+        return self._files.exists(name)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files; missing ones are ignored."""
-        for name in names:
-            if self.local_root is not None:
-                (self.local_root / name).unlink(missing_ok=True)
-            elif self.exists(name):
-                self._filesystem.delete_file(f"{self._base_path}/{name}")
+        if found := list(names):
+            self._files.delete(found)
 
     def delete_empty_folders(self, folders: Iterable[str]) -> None:
         """Delete folders without files, where folders exist by themselves; others stay."""
@@ -170,8 +118,11 @@ class FileStore:
 
     def write_record(self, name: str, value: object) -> None:
         """Write a value as JSON with a checksum, durably."""
-        body = records.encode(value)
-        self.write(name, [hashlib.sha256(body).hexdigest().encode(), b"\n", body], durable=True)
+        self.write(name, _record_parts(value), durable=True)
+
+    def create_record(self, name: str, value: object) -> None:
+        """Write a value as `write_record` does; FileExistsError if there is a file."""
+        self.create(name, _record_parts(value))
 
     def read_record(self, name: str, kind: type[Value]) -> Value:
         """Read back what `write_record` wrote, as a `kind`; refuse it if a byte has changed."""
@@ -190,9 +141,6 @@ class FileStore:
         return DamagedFileError(f"{self.uri}/{name} is damaged: {problem}; {remedy}")
 
 
-def _normalize_uri(root: str) -> str:
-    """Return a URI without a trailing slash; a plain path becomes file:."""
-    scheme = urlsplit(root).scheme
-    if len(scheme) > 1:
-        return root.rstrip("/") if scheme != "file" else Path(unquote(urlsplit(root).path)).as_uri()
-    return Path(root).absolute().as_uri()
+def _record_parts(value: object) -> list[bytes]:
+    body = records.encode(value)
+    return [hashlib.sha256(body).hexdigest().encode(), b"\n", body]

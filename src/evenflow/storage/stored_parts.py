@@ -1,12 +1,19 @@
 """Reads and writes of parts whose failure is the storage's fault and names the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from evenflow.errors import StorageError
-from evenflow.storage.bundle import Bundle, PartRef, read_part, unpack
+from evenflow.storage.bundle import (
+    Bundle,
+    PartRef,
+    fetch_file,
+    fetch_parts,
+    read_part,
+    unpack,
+)
 from evenflow.storage.file_store import FileStore
 
 
@@ -23,6 +30,20 @@ def read_table(store: FileStore, ref: PartRef) -> pa.Table:
     """Return the table in a part, or raise a `StorageError`."""
     with _storage_errors(store, ref.file, "read"):
         return unpack(read_bytes(store, ref))
+
+
+def fetch_index(store: FileStore, ref: PartRef) -> None:
+    """Copy the file of an index into the local cache: it has the newest segments, too."""
+    with _storage_errors(store, ref.file, "read"):
+        fetch_file(store, ref)
+
+
+def fetch_segments(store: FileStore, refs: Iterable[PartRef]) -> None:
+    """Copy segments into the local cache, if there is one, with few requests."""
+    refs = list(refs)
+    if refs:
+        with _storage_errors(store, refs[0].file, "read"):
+            fetch_parts(store, refs)
 
 
 def write_bundle(store: FileStore, bundle: Bundle) -> None:

@@ -10,7 +10,7 @@ from tests.support.local_runtime import Local
 from tests.support.spark_harness import cut, trades
 from tests.support.submissions import any_plan, hosting_all
 
-from evenflow.spark.protocol.results_index import IndexRecord
+from evenflow.spark.protocol.results_index import IndexRecord, index_file
 
 
 def test_a_commit_waits_for_every_file_it_needs(
@@ -47,10 +47,10 @@ def test_a_commit_waits_for_every_file_it_needs(
         files = {file for group in entry.live_files.values() for file in group}
         files |= {handoff.state.file for handoff in entry.incoming}
         files |= {derived.rows.file for derived in entry.derived_rows}
-        index = local.store.read_record(f"results/index/{batch - 1:012d}", IndexRecord)
+        index = local.store.read_record(index_file(batch - 1, 0), IndexRecord)
         files |= index.files()
-        files |= {f"spark/offsets/{batch - 1}", f"results/index/{batch - 1:012d}"}
-        files |= {f"plans/{entry.plan_number:012d}", f"history/recent/{batch - 1:012d}"}
+        files |= {ref.file for ref in entry.spark_files.values()} | {index_file(batch - 1, 0)}
+        files |= {f"plans/{entry.plan_number:018d}", f"history/recent/{batch - 1:012d}"}
         for file in files:
             if (tmp_path / file).exists():
                 folder, _, name = file.rpartition("/")
@@ -66,5 +66,5 @@ def test_a_commit_waits_for_every_file_it_needs(
         local.committer.commands.request_plan(any_plan(random.Random(at), 3))  # noqa: S311
         local.batch({"trades": rows})
     local.rest()
-    assert {"state", "exchange", "results/data/000000000000"} <= needed
-    assert {"results/index", "spark/offsets"} <= needed
+    assert {"state", "results/data/000000000000"} <= needed
+    assert {"results/index", "offsets", "plans"} <= needed

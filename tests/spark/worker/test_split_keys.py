@@ -15,7 +15,7 @@ from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.price_keys import key_stats
-from evenflow.spark.driver.submission import Submission, subscription_rows
+from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import StreamSpec
 from evenflow.spark.protocol.report import Report
 
@@ -111,17 +111,15 @@ def any_batches(rng: np.random.Generator, number: int) -> list[Rows]:
 
 
 def host(folder: Path, workers: int, chance: random.Random | None = None) -> Local:
-    local = Local(folder, STREAMS, SUBMISSIONS, workers=workers, chance=chance)
-    queries = local.committer.commands.next_registry_and_plan()[0].queries
     wanted = [
         {"subscription": f"{key}{least}", "k": key, "least": float(least)}
         for key in KEYS[:-1]
         for least in (10, 60)
     ]
-    local.committer.write_first_subscriptions(
-        (name, subscription_rows(queries[name], wanted)) for name in TEMPLATES
+    subscribed = dict.fromkeys(TEMPLATES, wanted)
+    return Local(
+        folder, STREAMS, SUBMISSIONS, workers=workers, subscribed=subscribed, chance=chance
     )
-    return local
 
 
 def split_streams(local: Local, query: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.local_runtime import Local, combine_always
+from tests.support.memory_store import memory_store
 from tests.support.operators import Counter
 from tests.support.spark_harness import BEGIN_US, SECOND, cut, shifted, trades
 from tests.support.submissions import (
@@ -261,9 +262,9 @@ def test_disk_use_stays_bounded_while_plans_and_queries_come_and_go(tmp_path: Pa
 
 
 def test_a_checkpoint_may_stand_in_another_file_system(tmp_path: Path) -> None:
-    """Arrow's own file system in memory takes the way that object stores take."""
+    """A store in memory takes the way that object stores take."""
     found = []
-    for place in (tmp_path, "mock:///flow"):
+    for place in (tmp_path, memory_store()):
         local = hosting_all(place, workers=2)
         chance = random.Random(4)  # noqa: S311
         for rows in [

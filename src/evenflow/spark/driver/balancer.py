@@ -76,7 +76,7 @@ class Balancer:
         self._planner_thread.submit(_warm_up, self.config)
         if head == 0 or not has_history(store):
             return
-        snapshots, decisions, outcomes = read_history(store.uri, MAX_BATCHES_IN_MEMORY)
+        snapshots, decisions, outcomes = read_history(store, MAX_BATCHES_IN_MEMORY)
         self.snapshots.extend(snapshot for snapshot in snapshots if snapshot.batch < head)
         self.decisions.extend(decision for decision in decisions if decision.batch < head)
         self.outcomes.extend(outcome for outcome in outcomes if outcome.batch < head)

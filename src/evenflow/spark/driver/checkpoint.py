@@ -1,26 +1,31 @@
 """The checkpoint of a run: its files, held by one driver at a time."""
 
 import fcntl
+import os
+import socket
 import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.spark.protocol.ledger import Entry, Ledger
+from evenflow.spark.driver.spark_folder import SparkFolder
+from evenflow.spark.protocol.ledger import Entry, Ledger, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.results_index import ResultsIndex
 from evenflow.sql import STATE_VERSION
 from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.file_store import FileStore
 
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 4
 _LAST_RELEASE_OF_FORMAT = {1: "0.1", 2: "0.1"}
 
 
 class Checkpoint:
-    """The files of one run: ledger, results index and wake-ups of Spark.
+    """The files of one run: ledger, results index, and the folder in which Spark works.
 
     Driver process, from `Flow.start` until the run ends. Any thread may read; entries are written
     by the committer only.
@@ -31,31 +36,81 @@ class Checkpoint:
         self.workers = workers
         self.ledger = Ledger(store)
         self.results_index = ResultsIndex(self.ledger)
+        self.spark_folder = SparkFolder(store)
         self.identity = ""  # differs between checkpoints that were created at the same place
         self._lock: CheckpointLock | None = None
 
-    def open(self, registry: Registry, plan: Plan) -> bool:
-        """Lock the checkpoint and create it, or check that it fits; return whether it is new."""
+    def open(
+        self,
+        registry: Registry,
+        plan: Plan,
+        subscriptions: Iterable[tuple[str, pa.Table]] = (),
+        check: Callable[[Registry], None] = lambda _: None,
+    ) -> bool:
+        """Take the checkpoint over, or create it; return whether it is new.
+
+        From then on, a driver that had it before cannot commit any more. So what it hosts is given
+        to `check` before, which raises if it does not fit.
+        """
         self._lock = CheckpointLock(self.store)
         self.store.delete_temporary()
         meta = checkpoint_meta(plan.workers)
-        is_new = not self.store.exists("meta")
-        if is_new:
-            self.store.write("pulse/.folder", [])
-            self.ledger.write_registry(registry)
-            self.ledger.write_plan(0, plan)
-            first = Entry(batch=0, registry_version=registry.version, plan_number=0)
-            self.ledger.write(first)
-            self.store.write_record("meta", {**meta, "identity": uuid.uuid4().hex})
+        is_created = self._create_meta({**meta, "identity": uuid.uuid4().hex})
         written = self.store.read_record("meta", dict[str, Any])
         check_compatible(written, meta, self.store.uri)
-        if not is_new:
-            _check_spark_offsets(self.ledger)
         self.identity = str(written["identity"])
+        first, last = None, self.ledger.last_entry()
+        if last is not None:
+            check(self.ledger.registry(last.registry_version))
+        else:
+            # Without entries, another driver created it: that one may be just starting, too.
+            self.ledger.epoch = 0 if is_created else 1
+            first = self._first_entry(registry, plan, subscriptions)
+        driver = f"{socket.gethostname()}, process {os.getpid()}, {uuid.uuid4().hex[:12]}"
+        entry, is_new = self.ledger.take_over(driver, first)
+        self.spark_folder.open(entry.spark_files)
         return is_new
+
+    def _create_meta(self, meta: dict[str, Any]) -> bool:
+        """Create the file that makes a folder a checkpoint; return whether it was missing."""
+        if self.store.exists("meta"):
+            return False
+        try:
+            self.store.create_record("meta", meta)
+        except FileExistsError:
+            return False
+        try:
+            self.store.create_record("meta", {**meta, "again": True})
+        except FileExistsError:
+            return True
+        raise InputError(
+            f"the storage of {self.store.uri} overwrites a file that must only be created, so it "
+            "cannot keep two runs apart; use one that supports conditional writes (If-None-Match)"
+        )
+
+    def _first_entry(
+        self, registry: Registry, plan: Plan, subscriptions: Iterable[tuple[str, pa.Table]]
+    ) -> Entry:
+        ledger = self.ledger
+        registry = replace(registry, version=ledger.next_number(registry.version))
+        number = ledger.next_number(-1)
+        ledger.write_registry(registry)
+        ledger.write_plan(number, plan)
+        changes = [
+            SubscriptionChange(registry.queries[name].uid, self._store_rows(rows, 0), True)
+            for name, rows in subscriptions
+        ]
+        return Entry(
+            batch=0,
+            epoch=ledger.epoch,
+            registry_version=registry.version,
+            plan_number=number,
+            subscription_changes=tuple(changes),
+        )
 
     def close(self) -> None:
         """Let another driver open the checkpoint."""
+        self.spark_folder.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -67,7 +122,9 @@ class Checkpoint:
 
     def head(self) -> Entry:
         """Return the entry of the next batch."""
-        return self.ledger.entry(self.ledger.batches()[-1])
+        if self.ledger.head is None:
+            raise RuntimeError("open the checkpoint first")
+        return self.ledger.head
 
     def registry(self) -> Registry:
         """Return what is hosted in the next batch."""
@@ -75,13 +132,14 @@ class Checkpoint:
 
     def wake(self) -> None:
         """Make Spark run a batch even if no rows arrive."""
-        head = self.ledger.batches()[-1]
-        self.store.write(f"pulse/{head:012d}-{uuid.uuid4().hex[:12]}", [b"\n"])
+        self.spark_folder.wake(f"{self.head().batch:012d}-{uuid.uuid4().hex[:12]}")
 
     def store_rows(self, rows: pa.Table) -> PartRef:
         """Store rows that a command refers to, durably."""
-        head = self.ledger.batches()[-1]
-        bundle = Bundle(f"exchange/{head:012d}-command-{uuid.uuid4().hex[:12]}")
+        return self._store_rows(rows, self.head().batch)
+
+    def _store_rows(self, rows: pa.Table, batch: int) -> PartRef:
+        bundle = Bundle(f"exchange/{batch:012d}-command-{uuid.uuid4().hex[:12]}")
         part = bundle.add(pack(rows))
         bundle.write(self.store, durable=True)
         return part
@@ -117,18 +175,6 @@ def check_compatible(written: Any, expected: Any, uri: str) -> None:
             f"the checkpoint {uri} has state of format {written['state_format']}; this version "
             f"reads format {expected['state_format']}: use the version of Evenflow that wrote it, "
             "or start with a new checkpoint"
-        )
-
-
-def _check_spark_offsets(ledger: Ledger) -> None:
-    """Refuse if Spark's checkpoint and the ledger cannot be from the same run."""
-    names = ledger.store.list_names("spark/offsets")
-    started = max((int(name) for name in names if name.isdigit()), default=-1)
-    head = ledger.batches()[-1]
-    if started not in (head - 1, head):
-        raise InputError(
-            f"the checkpoint {ledger.store.uri} mixes two runs: Spark started batch {started}, the "
-            f"ledger expects {head}; restore the whole folder from one copy"
         )
 
 

@@ -4,39 +4,46 @@ A replay of the last batch needs the last entries and the files they name; besid
 results are kept. So disk use depends on state and results, not on the number of batches.
 """
 
-from evenflow.spark.driver.commands import delete_applied_commands
+from evenflow.spark.driver.checkpoint import Checkpoint
+from evenflow.spark.driver.commands import delete_commands
+from evenflow.spark.driver.spark_folder import OFFSET_FOLDER
 from evenflow.spark.protocol.envelope import CHUNK_FOLDER
-from evenflow.spark.protocol.ledger import Entry, Ledger
+from evenflow.spark.protocol.ledger import Entry
+from evenflow.spark.worker.crash_blame import delete_notes
 from evenflow.storage.file_store import FileStore
 
 
-def clean_up(ledger: Ledger, head: Entry) -> None:
-    """Delete what no replay needs, as far as few names have to be listed."""
-    ledger.delete_old_entries(head)
-    store = ledger.store
-    delete_applied_commands(store, head)
+def clean_up(checkpoint: Checkpoint, before: Entry, head: Entry) -> None:
+    """Delete what no replay needs; `before` was the head at the last time.
+
+    On remote storage nothing is listed.
+    """
+    store = checkpoint.store
+    checkpoint.ledger.delete_old_entries(before, head)
+    delete_commands(store, range(before.commands_applied, head.commands_applied))
     # A pulse of batch b is read in b + 1, which is committed when b + 3 comes next.
-    read = f"{head.batch - 2:012d}"
-    store.delete(f"pulse/{name}" for name in store.list_names("pulse") if name[:12] < read)
-    _delete_committed_chunks(store, head)
+    checkpoint.spark_folder.delete_pulses(f"{head.batch - 2:012d}")
+    if store.local_root is not None:
+        _delete_committed_chunks(store, head)
 
 
-def delete_unreferenced(ledger: Ledger, head: Entry) -> None:
-    """Delete states and hand-offs that no entry refers to; lists all of them."""
-    entries = [ledger.entry(batch) for batch in ledger.batches()]
+def delete_unreferenced(checkpoint: Checkpoint, head: Entry) -> None:
+    """Delete states, hand-offs, offsets and notes that no entry refers to; lists all of them."""
+    store = checkpoint.store
+    entries = checkpoint.ledger.delete_unreferenced()
     live = {file for entry in entries for files in entry.live_files.values() for file in files}
     live |= {handoff.state.file for entry in entries for handoff in entry.incoming}
     live |= {derived.rows.file for entry in entries for derived in entry.derived_rows}
     live |= {change.rows.file for entry in entries for change in entry.subscription_changes}
     live |= {f for entry in entries for kept in entry.kept_states.values() for f in kept.live_files}
+    live |= {ref.file for entry in entries for ref in entry.spark_files.values()}
     # Younger files may belong to an attempt that is still running.
     young = f"{head.batch - 1:012d}"
-    for folder in ("state", "exchange"):
-        files = [
-            f"{folder}/{name}" for name in ledger.store.list_names(folder) if name[:12] < young
-        ]
-        ledger.store.delete(file for file in files if file not in live)
-    _delete_committed_chunks(ledger.store, head)
+    for folder in ("state", "exchange", OFFSET_FOLDER):
+        files = [f"{folder}/{name}" for name in store.list_names(folder) if name[:12] < young]
+        store.delete(file for file in files if file not in live)
+    _delete_committed_chunks(store, head)
+    delete_notes(store, head.batch)
 
 
 def _delete_committed_chunks(store: FileStore, head: Entry) -> None:

@@ -6,7 +6,7 @@ an accepted command survives a crash of the driver, and no command is applied tw
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from evenflow.spark.driver.pending_state import (
     ChangeSubscriptions,
     Command,
     PendingState,
+    command_file,
     read_command,
     write_command,
 )
@@ -29,7 +30,7 @@ from evenflow.spark.driver.plan_changes import (
     place_waiting_queries,
 )
 from evenflow.spark.driver.submission import CheckedProgram, Submission
-from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
+from evenflow.spark.protocol.ledger import SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
@@ -85,12 +86,17 @@ class CommandLog:
         self._next_number = max([head.commands_applied, *(number + 1 for number in numbers)])
         for number in numbers:
             if number >= head.commands_applied:
-                try:
-                    self._pending = self._pending_or_current().apply(read_command(store, number))
-                except Exception as error:  # an operator's module may raise anything
-                    self.refused.append(str(error))
+                self._replay_one(number)
+        delete_commands(store, (number for number in numbers if number < head.commands_applied))
         if self._pending is not None:
             self._checkpoint.wake()
+
+    def _replay_one(self, number: int) -> None:
+        try:
+            command = read_command(self._checkpoint.store, number)
+            self._pending = self._pending_or_current().apply(command)
+        except Exception as error:  # an operator's module may raise anything
+            self.refused.append(str(error))
 
     def compile(self, submission: Submission) -> CheckedProgram:
         """Compile a submission without the lock, so that no commit waits for it."""
@@ -102,10 +108,17 @@ class CommandLog:
     def submit(self, command: Command, checked: CheckedProgram | None = None) -> Registry:
         """Accept a command for the next commit, or refuse it; return the registry it leads to."""
         with self.lock:
-            pending = self._pending_after(command, checked)
-            write_command(self._checkpoint.store, self._next_number, command)
-            self._next_number += 1
+            while True:
+                pending, number = self._pending_after(command, checked), self._next_number
+                self._next_number += 1
+                try:
+                    write_command(self._checkpoint.store, number, command)
+                    break
+                except FileExistsError:  # a driver that was fenced meanwhile accepted one
+                    self._replay_one(number)
             self._pending, self._previewed = pending, None
+        # A driver that took over before the command was written may never look at it.
+        self._checkpoint.ledger.check_fence()
         fault_point("driver.command")
         self._checkpoint.wake()
         return pending.registry
@@ -196,8 +209,6 @@ class CommandLog:
         return PendingState(registry, plan, quarantined=quarantined)
 
 
-def delete_applied_commands(store: FileStore, head: Entry) -> None:
-    """Delete the files of commands that commits have applied."""
-    names = store.list_names(COMMAND_FOLDER)
-    applied = [name for name in names if int(name) < head.commands_applied]
-    store.delete(f"{COMMAND_FOLDER}/{name}" for name in applied)
+def delete_commands(store: FileStore, numbers: Iterable[int]) -> None:
+    """Delete the files of commands that a commit has applied."""
+    store.delete(command_file(number) for number in numbers)

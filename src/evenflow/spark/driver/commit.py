@@ -92,7 +92,11 @@ def next_entry(
             resets[stream] = resets.get(stream, 0) + 1
     return Entry(
         batch=entry.batch + 1,
+        epoch=entry.epoch,
+        driver=entry.driver,
+        fences=entry.fences,
         registry_version=next_state.registry.version,
+        last_good_version=entry.registry_version,
         plan_number=next_state.plan_number,
         next_plan_number=next_state.next_plan_number,
         rollback_plan_number=next_state.rollback_plan_number,

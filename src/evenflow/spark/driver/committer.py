@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from evenflow.errors import FencedError
 from evenflow.model import Plan, VerdictCode, may_move_state
 from evenflow.model.retention import Retention
 from evenflow.spark.driver.admit import admit, complete_with_pins, with_verdicts
@@ -29,7 +30,7 @@ from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
 from evenflow.spark.driver.maintenance import Maintenance
 from evenflow.spark.driver.plan_changes import place_waiting_queries
-from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
+from evenflow.spark.protocol.ledger import Entry
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import Report
 from evenflow.storage.fault_points import fault_point
@@ -54,31 +55,33 @@ class Committer:
     ) -> None:
         self.balancer = balancer
         self.checkpoint = Checkpoint(store, workers)
-        self.maintenance = Maintenance(self.checkpoint.results_index, keep_results)
+        self.maintenance = Maintenance(self.checkpoint, keep_results)
         self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
+        self.is_fenced = False
         self._last_commit = time.monotonic()  # the clock may be set
         self._uncombinable: set[str] = set()
 
-    def open(self, registry: Registry, plan: Plan) -> bool:
-        """Open the checkpoint and continue where it stands; return whether it is new."""
+    def open(
+        self,
+        registry: Registry,
+        plan: Plan,
+        subscriptions: Iterable[tuple[str, pa.Table]] = (),
+        check: Callable[[Registry], None] = lambda _: None,
+    ) -> bool:
+        """Open the checkpoint and continue where it stands; return whether it is new.
+
+        A new one begins with these queries and subscriptions. `check` raises if what an existing
+        one hosts does not fit.
+        """
         plan = place_waiting_queries(plan, registry, self.balancer.place_arrivals)
-        if self.checkpoint.open(registry, plan):
+        if self.checkpoint.open(registry, plan, subscriptions, check):
             return True
         self.maintenance.open(self.checkpoint.head())
         self.commands.replay()
+        if self.has_pending_work():
+            self.checkpoint.wake()
         return False
-
-    def write_first_subscriptions(self, subscriptions: Iterable[tuple[str, pa.Table]]) -> None:
-        """Add subscriptions to the first batch of a new checkpoint, before it runs."""
-        ledger = self.checkpoint.ledger
-        first = ledger.entry(0)
-        queries = ledger.registry(first.registry_version).queries
-        changes = tuple(
-            SubscriptionChange(queries[name].uid, self.checkpoint.store_rows(rows), subscribe=True)
-            for name, rows in subscriptions
-        )
-        ledger.write(replace(first, subscription_changes=changes))
 
     def leave_out(self, names: Collection[str], *, safe: bool) -> None:
         """Quarantine queries before the first batch: cancelled ones, those named, unproven ones.
@@ -88,14 +91,14 @@ class Committer:
         ledger, head = self.checkpoint.ledger, self.checkpoint.head()
         last_good = None
         if safe:
-            before = ledger.entry(head.batch - 1).registry_version if head.batch else None
+            before = head.last_good_version
             last_good = Registry() if before is None else ledger.registry(before)
         hosted = ledger.registry(head.registry_version)
         reasons = reasons_to_leave_out(
             head, hosted, self.commands.next_registry(), names=names, last_good=last_good
         )
         if reasons:
-            ledger.write(without_queries(self.checkpoint.ledger, head, reasons))
+            ledger.replace_head(without_queries(self.checkpoint.ledger, head, reasons))
 
     def has_pending_work(self) -> bool:
         """Tell whether there is something to do even if no more rows arrive."""
@@ -106,7 +109,7 @@ class Committer:
     def commit(self, batch: int, collect: Callable[[], Iterable[Report]]) -> None:
         """Commit a batch, given how to run it; one that is committed already is not run again."""
         ledger = self.checkpoint.ledger
-        if ledger.has_entry(batch + 1):
+        if batch < self.checkpoint.head().batch:
             return
         entry = ledger.entry(batch)
         registry = ledger.registry(entry.registry_version)
@@ -138,10 +141,15 @@ class Committer:
                 block_list=self.maintenance.next_block_list(entry),
             )
             following = next_entry(entry, registry, reports, next_state)
+            following = replace(following, spark_files=self.checkpoint.spark_folder.save(batch))
             if has_due_work(following, taken.registry):
-                self.checkpoint.store.write(f"pulse/{batch:012d}", [b"\n"])
+                self.checkpoint.spark_folder.wake(f"{batch:012d}")
             fault_point("driver.pulse")
-            ledger.write(following)
+            try:
+                ledger.write(following)
+            except FencedError:
+                self.is_fenced = True
+                raise
         fault_point("driver.ledger")
         self.completed_batches.append(completed)
         self.maintenance.notify(following)
@@ -180,16 +188,17 @@ class Committer:
     def _write_plans(self, entry: Entry, taken: TakenCommands, decided: Plan | None) -> NextState:
         """Write the registry and plans of the next entry, if they changed."""
         ledger, number = self.checkpoint.ledger, entry.latest_plan_number
-        before = ledger.registry(entry.registry_version)
-        if taken.registry.version != before.version:
-            number += 1
-            for uid in before.by_uid.keys() - taken.registry.by_uid.keys():
+        before, registry = ledger.registry(entry.registry_version), taken.registry
+        if registry.version != before.version:
+            number = ledger.next_number(number)
+            for uid in before.by_uid.keys() - registry.by_uid.keys():
                 ledger.write_cancelled(before.by_uid[uid])
-            ledger.write_registry(taken.registry)
+            registry = replace(registry, version=ledger.next_number(before.version))
+            ledger.write_registry(registry)
             ledger.write_plan(number, taken.plan)
         self.commands.finish_drain(decided or taken.plan)
         next_state = NextState(
-            registry=taken.registry,
+            registry=registry,
             plan_number=number,
             rollback_plan_number=entry.rollback_plan_number,
             subscription_changes=taken.subscription_changes,
@@ -199,8 +208,9 @@ class Committer:
         )
         if decided is None:
             return next_state
-        ledger.write_plan(number + 1, decided)
+        next_number = ledger.next_number(number)
+        ledger.write_plan(next_number, decided)
         fault_point("driver.plan")
         if not may_move_state(taken.plan, decided):
-            return replace(next_state, plan_number=number + 1)
-        return replace(next_state, next_plan_number=number + 1, rollback_plan_number=number)
+            return replace(next_state, plan_number=next_number)
+        return replace(next_state, next_plan_number=next_number, rollback_plan_number=number)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from evenflow.model.retention import Retention
+from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.cleanup import clean_up, delete_unreferenced
 from evenflow.spark.driver.merge_results import (
     BLOCK_FOLDER,
@@ -16,7 +17,6 @@ from evenflow.spark.driver.merge_results import (
     removable,
 )
 from evenflow.spark.protocol.ledger import BLOCK_BATCHES, RETAINED_ENTRIES, Entry
-from evenflow.spark.protocol.results_index import ResultsIndex
 from evenflow.storage.fault_points import fault_point
 
 SWEEP_EVERY_BATCHES = 64
@@ -33,13 +33,15 @@ class Maintenance:
     deleted. So a crash, or a driver that may no longer commit, changes nothing.
     """
 
-    def __init__(self, index: ResultsIndex, keep: Retention | None = None) -> None:
-        self.index, self.ledger, self.store = index, index.ledger, index.store
+    def __init__(self, checkpoint: Checkpoint, keep: Retention | None = None) -> None:
+        self.checkpoint, self.index = checkpoint, checkpoint.results_index
+        self.store = checkpoint.store
         self.keep = keep or Retention()
         self.error: Exception | None = None  # of the last pass
         self._proposed: str | None = None
         self._committed: str | None = None  # the list whose obsolete files are deleted
         self._swept = 0  # the batch of the last sweep
+        self._cleaned: Entry | None = None  # the head at the last clean-up
         self._retry_at = 0  # after an error: the batch to try again at
         self._head: Entry | None = None
         self._wake = threading.Condition()
@@ -48,9 +50,12 @@ class Maintenance:
 
     def open(self, head: Entry) -> None:
         """Delete what an earlier driver left; lists everything, before the first batch."""
-        delete_unreferenced(self.ledger, head)
-        self._swept = head.batch
-        number = self.index.block_list(head).number
+        delete_unreferenced(self.checkpoint, head)
+        self._swept, self._cleaned = head.batch, head
+        listed = self.index.block_list(head)
+        indexes = [n for n in self.store.list_names("results/index") if int(n[:12]) < listed.end]
+        self.store.delete(f"results/index/{name}" for name in indexes)
+        number = listed.number
         for folder in (MERGED_FOLDER, BLOCK_FOLDER, LIST_FOLDER):
             names = [n for n in self.store.list_names(folder) if int(n[:12]) > number]
             self.store.delete(f"{folder}/{name}" for name in names)
@@ -81,9 +86,10 @@ class Maintenance:
 
     def work(self, head: Entry, pause: Callable[[], None] = lambda: None) -> None:
         """Do what is due after a commit."""
-        clean_up(self.ledger, head)
+        clean_up(self.checkpoint, self._cleaned or head, head)
+        self._cleaned = head
         if head.batch - self._swept >= SWEEP_EVERY_BATCHES:
-            delete_unreferenced(self.ledger, head)
+            delete_unreferenced(self.checkpoint, head)
             self._swept = head.batch
         if self._proposed is not None and head.block_list != self._proposed:
             return  # not committed yet
@@ -95,7 +101,7 @@ class Maintenance:
         listed = self.index.block_list(head)
         # Entries that may be replayed name files of the batches before them.
         committed = head.batch - RETAINED_ENTRIES
-        merger = ResultsMerger(self.store, listed, pause)
+        merger = ResultsMerger(self.store, head, listed, pause)
         for _ in range(MERGES_AT_A_TIME):
             span = next_span(merger.listed, committed, self.keep)
             if span is None or self._is_closed:

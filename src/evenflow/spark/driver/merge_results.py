@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from evenflow.model.retention import Retention
-from evenflow.spark.protocol.ledger import BLOCK_BATCHES, results_folder
+from evenflow.spark.protocol.ledger import BLOCK_BATCHES, Entry, results_folder
 from evenflow.spark.protocol.results_index import (
     Block,
     BlockList,
@@ -139,8 +139,10 @@ class ResultsMerger:
     `pause` is called between two parts, so that others get the interpreter.
     """
 
-    def __init__(self, store: FileStore, listed: BlockList, pause: Callable[[], None]) -> None:
-        self.store, self.listed, self.pause = store, listed, pause
+    def __init__(
+        self, store: FileStore, head: Entry, listed: BlockList, pause: Callable[[], None]
+    ) -> None:
+        self.store, self.head, self.listed, self.pause = store, head, listed, pause
         self.number = listed.number + 1
         self.obsolete: list[str] = []
         self._files_written = 0
@@ -150,7 +152,8 @@ class ResultsMerger:
         blocks = [b for b in self.listed.blocks if first <= b.first and b.last <= last]
         index_files = [block.file for block in blocks]
         if not blocks:
-            index_files = [index_file(batch) for batch in range(first, last + 1)]
+            epoch_of = self.head.committed_by
+            index_files = [index_file(batch, epoch_of(batch)) for batch in range(first, last + 1)]
         records = [self.store.read_record(file, IndexRecord) for file in index_files]
         merged = IndexRecord(max(record.at for record in records))
         for group in groups_to_merge(batch_runs(records)):

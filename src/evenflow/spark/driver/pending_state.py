@@ -161,13 +161,18 @@ class PendingState:
 
 
 def write_command(store: FileStore, number: int, command: Command) -> None:
-    """Write a command as a file."""
+    """Write a command as a new file."""
     kind = next(name for name, type_ in _COMMAND_TYPES.items() if isinstance(command, type_))
     body = {"kind": kind, "command": records.encode(command).decode()}
-    store.write_record(f"{COMMAND_FOLDER}/{number:012d}", body)
+    store.create_record(command_file(number), body)
 
 
 def read_command(store: FileStore, number: int) -> Command:
     """Read back what `write_command` wrote."""
-    body: Any = store.read_record(f"{COMMAND_FOLDER}/{number:012d}", Any)
+    body: Any = store.read_record(command_file(number), Any)
     return records.decode(body["command"].encode(), _COMMAND_TYPES[body["kind"]])
+
+
+def command_file(number: int) -> str:
+    """Return the name of the file of a command."""
+    return f"{COMMAND_FOLDER}/{number:012d}"

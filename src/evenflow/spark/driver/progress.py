@@ -1,10 +1,12 @@
 """Spark's progress of each batch: rows read from the sources, and duration."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from evenflow.spark.driver.spark_folder import REMOTE_PREFIX
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ class ProgressListener(StreamingQueryListener):
         self.batches: dict[int, BatchProgress] = {}
         store = FileStore(checkpoint)
         self._streams, self._name = spark.streams, streaming_query_name(store)
-        self._root = store.local_root or store.uri
+        # The folder whose files wake Spark; for a remote checkpoint a temporary one.
+        local = store.local_root
+        folder = f"{REMOTE_PREFIX}[^/]*" if local is None else re.escape(str(local))
+        self._pulse = re.compile(f"{folder}/pulse")
 
     def __enter__(self) -> "ProgressListener":
         self._streams.addListener(self)
@@ -61,7 +66,7 @@ class ProgressListener(StreamingQueryListener):
         rows = sum(
             int(source.numInputRows)
             for source in progress.sources
-            if f"{self._root}/pulse" not in source.description
+            if not self._pulse.search(source.description)
         )
         seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
         self.batches[int(progress.batchId)] = BatchProgress(int(progress.batchId), rows, seconds)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
-from evenflow.errors import StorageError
+from evenflow.errors import FencedError, StorageError
 from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
@@ -18,7 +18,8 @@ from evenflow.spark.driver.vanished_files import refuse_vanished_files
 from evenflow.spark.protocol.envelope import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_COLUMNS
 from evenflow.spark.protocol.report import REPORT_COLUMNS, Report
 from evenflow.spark.protocol.source_options import SourceOptions
-from evenflow.spark.worker.spark_tasks import RouterTask, WorkerTask
+from evenflow.spark.worker.set_aside import batch_clock_us
+from evenflow.spark.worker.spark_tasks import CLOCK_PROPERTY, RouterTask, WorkerTask
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
@@ -30,33 +31,37 @@ _QUERY_SETTINGS = {
     # time of a row to Python. Rows are bounded instead; the router gathers them.
     "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # On a local disk, where a rename is atomic anyway, Spark's default starts a program (readlink,
+    # chmod) for each file it puts in place: 40 ms for each of three files of a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
     # The plan is fixed: one partition is one worker.
     "spark.sql.adaptive.enabled": "false",
-    # A driver killed while Spark writes its first offsets leaves a file next to which Spark would
-    # refuse to start. `Checkpoint.open` checks that offsets and ledger are from the same run.
+    # A query that is stopped while Spark writes its first offsets and then replaced would leave a
+    # file next to which Spark refuses to start.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
-# On a local disk, where a rename is atomic anyway, Spark's default starts a program (readlink,
-# chmod) for each file it puts in place: 40 ms for each of three files of a batch.
-_LOCAL_SETTINGS = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager"
-}
 
 
-def batch_callback(committer: Committer, left_out: Collection[str] = ()) -> BatchCallback:
+def batch_callback(
+    spark: "SparkSession", committer: Committer, left_out: Collection[str] = ()
+) -> BatchCallback:
     """Return what Spark calls for each batch: collect the reports, commit.
 
     The files in `left_out` need not be there.
     """
-    store = committer.checkpoint.store
+    checkpoint = committer.checkpoint
+    working_copy = FileStore(str(checkpoint.spark_folder.root))
 
     def commit(frame: "DataFrame", batch: int) -> None:
         def collect() -> list[Report]:
             reports = [Report.decode(*row) for row in frame.collect()]
-            refuse_vanished_files(store, batch, left_out)
+            refuse_vanished_files(working_copy, batch, left_out)
             return reports
 
+        if checkpoint.store.local_root is None:  # tasks elsewhere cannot read Spark's files
+            clock_us = batch_clock_us(working_copy, batch)
+            spark.sparkContext.setLocalProperty(CLOCK_PROPERTY, str(clock_us))
         committer.commit(batch, collect)
 
     return BatchCallback(commit)
@@ -64,18 +69,17 @@ def batch_callback(committer: Committer, left_out: Collection[str] = ()) -> Batc
 
 def start_streaming_query(
     spark: "SparkSession",
-    store: FileStore,
+    checkpoint: Checkpoint,
     callback: BatchCallback,
     frame: "DataFrame",
     trigger: str | None,
 ) -> "StreamingQuery":
     """Start the query over a frame of reports: every `trigger`, or once over all rows there are."""
-    settings = _QUERY_SETTINGS | (_LOCAL_SETTINGS if store.local_root is not None else {})
-    with _temporary_settings(spark, settings):
+    with _temporary_settings(spark, _QUERY_SETTINGS):
         writer = (
             frame.writeStream.foreachBatch(callback)
-            .option("checkpointLocation", f"{store.spark_uri}/spark")
-            .queryName(streaming_query_name(store))
+            .option("checkpointLocation", checkpoint.spark_folder.uri("spark"))
+            .queryName(streaming_query_name(checkpoint.store))
             .outputMode("append")
         )
         if trigger is None:
@@ -97,6 +101,8 @@ def storage_error_in(error: BaseException) -> StorageError | None:
     >>> str(storage_error_in(Exception(text))).partition(";")[0]
     "[Errno 28] No space left on device: 'ledger/7'"
     """
+    if found := re.search(r"FencedError: (.+)", str(error)):
+        return FencedError(found[1])
     if found := re.search(r"(?:StorageError|DamagedFileError): (.+)", str(error)):
         return StorageError(found[1])
     if found := re.search(r"(?:OS|Permission|FileNotFound)Error: (\[Errno \d+\] .+)", str(error)):
@@ -118,7 +124,7 @@ def report_frame(
     """Plan a batch over some columns of the sources: one report per worker comes out."""
     streams = checkpoint.registry().streams
     # A file in this folder makes Spark run a batch; its content is not used.
-    pulse = spark.readStream.text(f"{checkpoint.store.spark_uri}/pulse")
+    pulse = spark.readStream.text(checkpoint.spark_folder.uri("pulse"))
     envelopes = pulse.selectExpr(*EMPTY_ENVELOPE_COLUMNS).where("false")
     for name in sorted(sources):
         source = prune_columns(

@@ -1,6 +1,7 @@
 """The index of committed results: which parts of files hold the rows of a query and a batch.
 
-The index of a batch is written before the batch is committed. Later, batches are merged into blocks
+The index of a batch is written before the batch is committed, under a name with the epoch of the
+driver: that of a driver that was fenced is never read. Later, batches are merged into blocks
 (`spark/driver/merge_results.py`). The ledger entry names the list of blocks, so a merge, or a
 removal of old results, takes effect with a commit: as a whole, and only for the driver that
 commits.
@@ -97,9 +98,9 @@ class ReadUnit(NamedTuple):
     parts: list[ResultPart]
 
 
-def index_file(batch: int) -> str:
-    """Return the name of the index of one batch."""
-    return f"results/index/{batch:012d}"
+def index_file(batch: int, epoch: int) -> str:
+    """Return the name of the index of one batch, as a driver writes it before the commit."""
+    return f"results/index/{batch:012d}-{epoch:06d}"
 
 
 def with_batches(rows: pa.Table, part: ResultPart) -> pa.Table:
@@ -132,7 +133,7 @@ class ResultsIndex:
             for kind, parts in (("results", report.results), ("poison", report.poison)):
                 for name, (ref, rows) in parts.items():
                     index.add(kind, name, ResultPart(PartRef(*ref), rows, batch, batch))
-        self.store.write_record(index_file(batch), index)
+        self.store.write_record(index_file(batch, self.ledger.epoch), index)
 
     def block_list(self, entry: Entry) -> BlockList:
         """Return the list of blocks that an entry names."""
@@ -171,7 +172,7 @@ class ResultsIndex:
                     f"results of the batches {first} to {min(end, listed.first_kept) - 1} were "
                     f"removed, as `results: keep` asks; read from batch {listed.first_kept} on"
                 )
-            block = _block_at(listed, end - 1 if newest_first else first)
+            block = _block_at(head, listed, end - 1 if newest_first else first)
             try:
                 record = self.store.read_record(block.file, IndexRecord)
             except FileNotFoundError:
@@ -225,19 +226,21 @@ class ResultsIndex:
         """Return the entry of the next batch and its list of blocks; a run may be running."""
         for _ in range(_READ_ATTEMPTS):
             try:
-                head = self.ledger.entry(self.ledger.batches()[-1])
+                head = self.ledger.head or self.ledger.last_entry()
+                if head is None:
+                    raise self.store.damage("ledger", "it has no entries")
                 return head, self.block_list(head)
             except FileNotFoundError as error:  # replaced in the meantime
                 missing = error
         raise missing
 
 
-def _block_at(listed: BlockList, batch: int) -> Block:
+def _block_at(head: Entry, listed: BlockList, batch: int) -> Block:
     """Return the block of a batch, or one for the batch alone."""
     at = bisect_right(listed.blocks, batch, key=lambda block: block.first) - 1
     if at >= 0 and batch <= listed.blocks[at].last:
         return listed.blocks[at]
-    return Block(batch, batch, 0.0, index_file(batch))
+    return Block(batch, batch, 0.0, index_file(batch, head.committed_by(batch)))
 
 
 def _span(part: ResultPart) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from evenflow.spark.protocol.results_index import BATCH_FIELD, ResultsIndex, nam
 from evenflow.storage.file_store import FileStore
 
 MAX_PAGE_BYTES = 4 << 20
-_READ_ATTEMPTS = 3
 
 
 class StoredResults:
@@ -28,15 +27,10 @@ class StoredResults:
 
     def head(self) -> Entry:
         """Return the entry of the next batch."""
-        for _ in range(_READ_ATTEMPTS):
-            batches = self._ledger.batches()
-            if not batches:
-                break
-            try:
-                return self._ledger.entry(batches[-1])
-            except (InputError, FileNotFoundError):  # a running driver deleted it meanwhile
-                continue
-        raise InputError(f"{self.store.uri} is not a checkpoint of Evenflow, or it is empty")
+        entry = self._ledger.last_entry()
+        if entry is None:
+            raise InputError(f"{self.store.uri} is not a checkpoint of Evenflow, or it is empty")
+        return entry
 
     def names(self) -> list[str]:
         """Return the queries that have results: hosted ones and cancelled ones."""

@@ -44,7 +44,6 @@ class BatchContext:
     due_us: dict[str, int | None] = field(init=False)
     state_bundle: Bundle = field(init=False)
     result_bundle: Bundle = field(init=False)
-    exchange_bundle: Bundle = field(init=False)
     _stream_demands: dict[str, StreamDemand] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,7 +56,6 @@ class BatchContext:
         name = f"{self.entry.batch:012d}-{self.worker:05d}-{uuid.uuid4().hex[:12]}"
         self.state_bundle = Bundle(f"state/{name}")
         self.result_bundle = Bundle(f"{results_folder(self.entry.batch)}/{name}")
-        self.exchange_bundle = Bundle(f"exchange/{name}")
 
     @property
     def step_seconds(self) -> float:

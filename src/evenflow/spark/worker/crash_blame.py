@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 from evenflow.storage.file_store import FileStore
 
+NOTE_FOLDER = "attempts"
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptNote:
@@ -38,21 +40,28 @@ class AttemptLog:
     """The notes on one worker's batch; lives in the worker task, for one attempt.
 
     `start_id` names the start of Spark's query; empty if its attempts must not be compared.
+    `is_first` says that nobody has tried this batch before, so there are no notes to look for.
     """
 
     def __init__(
-        self, store: FileStore, worker: int, batch: int, attempt: int = 0, start_id: str = ""
+        self,
+        store: FileStore,
+        worker: int,
+        batch: int,
+        attempt: int = 0,
+        start_id: str = "",
+        *,
+        is_first: bool = False,
     ) -> None:
         self._store, self._is_careful = store, attempt > 0 and start_id != ""
-        folder, prefix = f"attempts/{worker:05d}", f"{batch:012d}-"
+        folder, prefix = f"{NOTE_FOLDER}/{worker:05d}", f"{batch:012d}-"
         self._file = f"{folder}/{prefix}{start_id}-{attempt:05d}"
-        names = store.list_names(folder)  # also at attempt 0: a restarted driver counts from 0
+        names = [] if is_first else store.list_names(folder)
         notes = {
             name: store.read_record(f"{folder}/{name}", AttemptNote)
             for name in names
             if name.startswith(prefix) and f"{folder}/{name}" != self._file
         }
-        store.delete(f"{folder}/{name}" for name in names if name < prefix)
         self.suspect = ""
         blamed = {uid for note in notes.values() for uid in note.blamed}
         blamed |= {note.running for note in notes.values() if note.overran}
@@ -86,3 +95,11 @@ class AttemptLog:
             first, blamed = self._running == self._first_uid, tuple(self.blamed_uids)
             note = AttemptNote(self._running, first, overran, blamed)
             self._store.write_record(self._file, note)
+
+
+def delete_notes(store: FileStore, head: int) -> None:
+    """Delete the notes on committed batches."""
+    for worker in store.list_names(NOTE_FOLDER):
+        folder = f"{NOTE_FOLDER}/{worker}"
+        old = [name for name in store.list_names(folder) if name < f"{head:012d}"]
+        store.delete(f"{folder}/{name}" for name in old)

@@ -177,7 +177,7 @@ class QueryWork:
         demand = stream_demand(context.registry, context.next_plan, context.entry, query.name)
         parts = [(worker, part) for worker in sorted(demand.full_stream_workers)]
         for worker, share in shares_by_key(rows.combine_chunks(), demand):
-            parts.append((worker, context.exchange_bundle.add(pack(share))))
+            parts.append((worker, context.state_bundle.add(pack(share))))
         context.report.published += [DerivedRows(query.uid, *placed) for placed in parts]
 
     def release(self, targets: list[int]) -> None:
@@ -208,7 +208,7 @@ class QueryWork:
 
     def _hand_off(self, target: int, blob: bytes | None) -> None:
         if blob is not None:
-            state = self.context.exchange_bundle.add(blob)
+            state = self.context.state_bundle.add(blob)
             self.context.report.handoffs.append(HandOff(self.query.uid, target, state))
 
     def save(self) -> None:

@@ -104,6 +104,7 @@ def route_source(
     batch: int,
     combiner: Combiner | None = None,
     max_ahead_us: int | None = None,
+    clock_us: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Turn a source's rows into envelopes; rows more than `max_ahead_us` ahead are set aside.
 
@@ -121,7 +122,8 @@ def route_source(
         if not (full_stream_workers or demand.row_routes or combined):
             continue
         if max_ahead_us is not None and latest_us is None:
-            latest_us = batch_clock_us(ledger.store, batch) + max_ahead_us
+            clock_us = batch_clock_us(ledger.store, batch) if clock_us is None else clock_us
+            latest_us = clock_us + max_ahead_us
         valid, aside, invalid, ahead = separate_rows(chunk, spec.time, latest_us)
         if len(aside):
             rows = restore_poison_rows(aside, spec.schema)
@@ -189,9 +191,10 @@ def _broadcast(
 ) -> pa.RecordBatch:
     """Send one blob to several workers; a large one is written to a file and sent by reference.
 
-    The file is named by its content, so a second attempt writes the same file.
+    The file is named by its content, so a second attempt writes the same file. On remote storage
+    the shuffle is faster.
     """
-    if len(workers) == 1 or blob.size < _MIN_FILE_BYTES:
+    if len(workers) == 1 or blob.size < _MIN_FILE_BYTES or store.local_root is None:
         return _envelope(workers, EnvelopeKind.ROWS, stream, blob)
     file = f"{CHUNK_FOLDER}/{batch:012d}-{blake2b(blob, digest_size=16).hexdigest()}"
     store.write(file, [blob])

@@ -25,18 +25,30 @@ from evenflow.spark.worker.worker_process import WorkerProcess
 from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage import records
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.options import StorageOptions
 
 READ_UNIT_COLUMNS = "unit binary"
 COLLECT_EVERY_TASKS = 500
+CLOCK_PROPERTY = "evenflow.batchClockUs"  # for tasks of a remote checkpoint
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointId:
-    """A checkpoint: its URI, and an id that changes if another one is created there."""
+    """A checkpoint as its driver sees it, and how to open it.
+
+    identity  changes if another checkpoint is created at the same place
+    epoch     changes if another driver takes it over
+    """
 
     uri: str
     identity: str
-    power_safe: bool = False
+    epoch: int
+    power_safe: bool
+    options: StorageOptions
+
+    def open_store(self) -> FileStore:
+        """Open its files in this process."""
+        return FileStore(self.uri, power_safe=self.power_safe, options=self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,7 @@ class RouterTask:
                 batch,
                 combiner,
                 self.options.max_ahead_us,
+                _batch_clock_us(),
             )
         finally:
             if combiner is not None:
@@ -75,12 +88,14 @@ class WorkerTask:
     """For mapInArrow over envelopes: partition d is worker d and returns one report.
 
     `start_id` names this start of Spark's query; empty if Spark speculates (see `crash_blame`).
+    `first_batch` is the batch it begins with: a start before may have tried it.
     """
 
     checkpoint_id: CheckpointId
     runtime: Callable[[], TaskRuntime]
     measure_options: MeasureOptions
-    start_id: str = ""
+    start_id: str
+    first_batch: int
     step_limits: StepLimits = field(default_factory=StepLimits)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,15 +104,15 @@ class WorkerTask:
         context = task_context()
         worker, attempt = context.partitionId(), context.attemptNumber()
         process = cached_process(self.checkpoint_id, self.runtime)
-        envelopes = _read_envelopes(batches, worker)
         report = process.run_batch(
             worker,
             batch_id(),
-            envelopes,
+            _read_envelopes(batches, worker),
             attempt,
             self.start_id,
             self.measure_options,
             self.step_limits,
+            is_first=attempt == 0 and batch_id() > self.first_batch,
         )
         columns = [pa.array([part]) for part in report.encode()]
         yield pa.RecordBatch.from_arrays(columns, names=["report", "keys"])
@@ -111,13 +126,14 @@ class ReadResultsTask:
     """
 
     uri: str
+    options: StorageOptions
     kind: str
     name: str
     batch_column: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the units of one partition."""
-        index = ResultsIndex(Ledger(FileStore(self.uri)))
+        index = ResultsIndex(Ledger(FileStore(self.uri, options=self.options)))
         for batch in batches:
             for encoded in batch.column(0).to_pylist():
                 unit = records.decode(encoded, ReadUnit)
@@ -135,7 +151,7 @@ def cached_ledger(checkpoint: CheckpointId) -> Ledger:
         for cache in (_ledgers, _processes):
             for replaced in [other for other in cache if other.uri == checkpoint.uri]:
                 del cache[replaced]
-        _ledgers[checkpoint] = Ledger(FileStore(checkpoint.uri, power_safe=checkpoint.power_safe))
+        _ledgers[checkpoint] = Ledger(checkpoint.open_store(), checkpoint.epoch)
     return _ledgers[checkpoint]
 
 
@@ -178,6 +194,12 @@ def task_context() -> TaskContext:
     if context is None:
         raise RuntimeError("this runs only inside a Spark task")
     return context
+
+
+def _batch_clock_us() -> int | None:
+    """Return when Spark planned the batch, if the driver says so; else a file does."""
+    clock_us = task_context().getLocalProperty(CLOCK_PROPERTY)
+    return None if clock_us is None else int(clock_us)
 
 
 def batch_id() -> int:

@@ -146,7 +146,7 @@ class WorkerBatch:
         context.runtime.stop_watchdog()
         state.save_index(context.state_bundle)
         fault_point("worker.before_write")
-        for bundle in (context.state_bundle, context.result_bundle, context.exchange_bundle):
+        for bundle in (context.state_bundle, context.result_bundle):
             write_bundle(context.store, bundle)
         fault_point("worker.after_write")
         if self.report.handoffs:

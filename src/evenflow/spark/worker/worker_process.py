@@ -35,8 +35,10 @@ class WorkerProcess:
         start_id: str = "start",
         measure_options: MeasureOptions = MeasureOptions(),  # noqa: B008 - frozen
         step_limits: StepLimits = StepLimits(),  # noqa: B008 - frozen
+        *,
+        is_first: bool = False,
     ) -> Report:
-        """Run one worker's batch."""
+        """Run one worker's batch; `is_first`: nobody has tried it before."""
         began, entry = time.thread_time(), self.ledger.entry(batch)
         self._evict_outdated_states(entry)
         context = BatchContext(
@@ -47,7 +49,9 @@ class WorkerProcess:
             measure_options=measure_options,
             step_limits=step_limits,
         )
-        attempt_log = AttemptLog(self.ledger.store, worker, batch, attempt, start_id)
+        attempt_log = AttemptLog(
+            self.ledger.store, worker, batch, attempt, start_id, is_first=is_first
+        )
         try:
             report = WorkerBatch(context, self.states, attempt_log).run(list(envelopes))
         finally:

@@ -20,7 +20,7 @@ from evenflow.spark.protocol.step_limits import MAX_SECONDS
 from evenflow.sql import Task
 from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.file_store import FileStore
-from evenflow.storage.stored_parts import read_bytes, read_table
+from evenflow.storage.stored_parts import fetch_index, fetch_segments, read_bytes, read_table
 
 
 class TaskRuntime(Protocol):
@@ -122,6 +122,7 @@ class SavedTask:
 
 def read_index(store: FileStore, index: PartRef) -> tuple[bytes, dict[str, SavedTask]]:
     """Read the index of a worker's state: as it is stored, and its tasks by query uid."""
+    fetch_index(store, index)
     record = read_bytes(store, index).to_pybytes()
     try:
         saved = json.loads(record)
@@ -152,7 +153,9 @@ def load_worker_state(
         known = cached.tasks.get(uid)
         if known is not None and SavedTask(known.manifest, known.segments) == saved:
             state.tasks[uid] = cached.tasks.pop(uid)
-            continue
+    changed = {uid: saved for uid, saved in saved_tasks.items() if uid not in state.tasks}
+    fetch_segments(store, (ref for saved in changed.values() for ref in saved.segments.values()))
+    for uid, saved in changed.items():
         if (task := load_task(uid, saved)) is not None:
             state.tasks[uid] = CachedTask(task, saved.manifest, saved.segments)
         cached.drop_task(uid)  # only now, so that segments of both are not mapped twice

@@ -28,9 +28,9 @@ def has_history(store: FileStore) -> bool:
     return bool(store.list_names(PENDING_FOLDER) or list_files(store, HistoryKind.BATCHES)[0])
 
 
-def read_history(checkpoint: str, last: int | None = None) -> RecordedHistory:
+def read_history(checkpoint: str | FileStore, last: int | None = None) -> RecordedHistory:
     """Read the history of a checkpoint, or its last batches; the flow may be running."""
-    store = FileStore(checkpoint)
+    store = FileStore(checkpoint) if isinstance(checkpoint, str) else checkpoint
     for _ in range(3):
         try:
             return _read_all(store, last)
