@@ -68,7 +68,7 @@ def test_a_killed_process_is_replaced(process: CompileProcess) -> None:
 def test_a_statement_that_the_engine_cannot_plan_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(typed_expr, "_BOUND", "not a name")
+    monkeypatch.setattr(typed_expr, "_parameter_name", lambda bound: "not a name")
     sql = column(nest("round({}, 2)", 5))
     with pytest.raises(InputError, match="the engine cannot run it: Parser Error"):
         compile_server.compile_and_try(request(sql), Engine())

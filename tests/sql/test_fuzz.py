@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.support import fuzz
 from tests.support.differential import compare_query, fuzz_session
-from tests.support.fuzz_findings import FINDINGS, Finding, find_known
+from tests.support.fuzz_findings import FINDINGS, MENDED, Finding, find_known
 
 pytestmark = pytest.mark.slow
 SEED = 19
@@ -40,3 +40,10 @@ def test_a_known_difference_still_differs(session: Any, finding: Finding) -> Non
     difference = compare_query(session, finding.sql, {"t": finding.table},
                                batches=finding.batches)  # fmt: skip
     assert difference is not None, "mended: remove it from fuzz_findings.py"
+
+
+@pytest.mark.parametrize("finding", MENDED, ids=lambda finding: finding.reason)
+def test_a_mended_difference_is_gone(session: Any, finding: Finding) -> None:
+    difference = compare_query(session, finding.sql, {"t": finding.table},
+                               batches=finding.batches)  # fmt: skip
+    assert difference is None, fuzz.describe(difference)

@@ -222,6 +222,8 @@ REFUSED = [
     ("st < st", "use the fields"),
     ("greatest(st, st)", "use the fields"),
     ("max(st)", "use the fields"),
+    ("-w", "cast it to fewer"),
+    ("i IN (1, 1 / i)", "write = and OR"),
     ("window(ntz, '1 day')", "TIMESTAMP_NTZ; cast the column to TIMESTAMP"),
 ]
 

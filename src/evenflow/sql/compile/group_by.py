@@ -177,6 +177,10 @@ class _GroupByBuilder:
                 self.row_time_sql = f"struct_extract({value.sql}, 'start')"
             self.pane_start_sql = f"epoch_us({self.row_time_sql})"
         elif value.literal is None or value.columns:
+            if pa.types.is_struct(value.type) and any(map(_is_nested, value.type)):
+                raise refusal(
+                    node, "groups by a STRUCT that has a nested field; group by its fields"
+                )
             self.keys.setdefault(value.sql, value)
 
 
@@ -263,6 +267,10 @@ def _time_lag_us(node: Ast, value: TypedExpr, lags_us: Mapping[str, int]) -> int
     if value.time is None or value.time.clock not in lags_us:
         raise refusal(node, "is not over an event-time column, so it never completes")
     return lags_us[value.time.clock] - value.time.offset_us
+
+
+def _is_nested(field: pa.Field) -> bool:
+    return bool(pa.types.is_nested(field.type))
 
 
 def _is_window_call(node: Ast) -> bool:

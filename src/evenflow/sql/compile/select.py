@@ -13,6 +13,7 @@ from evenflow.sql.compile.parse import check_query
 from evenflow.sql.compile.union_all import compile_union_all
 from evenflow.sql.query_plan import PlanNode, UnionNode
 from evenflow.sql.relation import Field, Relation
+from evenflow.sql.translate.conditions import guard_conditions
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import SUBSCRIPTION_COLUMN, output_column_name
 from evenflow.sql.translate.typed_expr import Ast
@@ -60,7 +61,7 @@ class Compiler(CompileContext):
 
     def _compile_body(self, select: Ast, source: FromClause) -> PlanNode:
         translate = source.translator
-        where = [translate.boolean(conjunct) for conjunct in source.conjuncts]
+        where = guard_conditions([translate.boolean(c) for c in source.conjuncts])
         expressions = _expand_stars(select, source)
         if select.args.get("group") or any(e.find(exp.AggFunc) for e in expressions):
             return compile_group_by(self, select, expressions, source, where)

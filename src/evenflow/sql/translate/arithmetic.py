@@ -10,7 +10,7 @@ from evenflow.sql.failures import DIVISION_BY_ZERO
 from evenflow.sql.translate.literals import MAX_SPAN_DAYS, interval_us, translate_literal
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, register, widen
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, unless_null, write_once
 
 _OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
@@ -37,14 +37,17 @@ def _arithmetic(translate: Translator, node: Ast) -> TypedExpr:
     if types.is_decimal(left.type) or types.is_decimal(right.type):
         return _decimal_arithmetic(node, operator, left, right)
     left, right = widen(node, left, right)
-    return compose_expr(f"({left.sql} {operator} {right.sql})", left.type, left, right)
+    sql = unless_null(left, right, lambda a: f"({a} {operator} {right.sql})")
+    can_fail = not types.is_floating(left.type)
+    return compose_expr(sql, left.type, left, right, can_fail=can_fail)
 
 
 def _decimal_arithmetic(node: Ast, operator: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
     """Compute exactly, with the precision that Spark gives the result."""
     if types.is_floating(left.type) or types.is_floating(right.type):
         left, right = left.cast(types.DOUBLE), right.cast(types.DOUBLE)
-        return compose_expr(f"({left.sql} {operator} {right.sql})", types.DOUBLE, left, right)
+        sql = unless_null(left, right, lambda a: f"({a} {operator} {right.sql})")
+        return compose_expr(sql, types.DOUBLE, left, right)
     a, b = _operand_decimal_type(left), _operand_decimal_type(right)
     if operator == "*":
         digits, scale = a.precision + b.precision + 1, a.scale + b.scale
@@ -60,11 +63,12 @@ def _decimal_arithmetic(node: Ast, operator: str, left: TypedExpr, right: TypedE
     if operator == "*":
         # A factor of 19 digits makes DuckDB multiply in 128 bits instead of failing beyond 64.
         wide = types.duckdb_name(pa.decimal128(max(a.precision, 19), a.scale))
-        factor = left.sql if max(a.precision, b.precision) > 18 else f"CAST({left.sql} AS {wide})"
-        sql = f"CAST({factor} * {right.sql} AS {name})"
+        factor = "{}" if max(a.precision, b.precision) > 18 else f"CAST({{}} AS {wide})"
+        template = f"CAST({factor} * {{}} AS {name})"
     else:
-        sql = f"CAST(CAST({left.sql} AS {name}) {operator} CAST({right.sql} AS {name}) AS {name})"
-    return compose_expr(sql, kind, left, right)
+        template = f"CAST(CAST({{}} AS {name}) {operator} CAST({{}} AS {name}) AS {name})"
+    sql = unless_null(left, right, lambda text: template.format(text, right.sql))
+    return compose_expr(sql, kind, left, right, can_fail=True)
 
 
 def _operand_decimal_type(value: TypedExpr) -> pa.Decimal128Type:
@@ -103,8 +107,12 @@ def _negate(translate: Translator, node: Ast) -> TypedExpr:
         return translate_literal(translate, negative)
     if not types.is_number(value.type):
         raise refusal(node, f"negates {types.spark_name(value.type)}, which is not a number")
+    if types.is_decimal(value.type) and value.type.precision == types.MAX_DECIMAL_DIGITS:
+        raise refusal(
+            node, "negates a DECIMAL of 38 digits, on which Spark fails; cast it to fewer"
+        )
     sql = f"CAST((-{value.sql}) AS {types.duckdb_name(value.type)})"
-    return compose_expr(sql, value.type, value)
+    return compose_expr(sql, value.type, value, can_fail=types.is_integer(value.type))
 
 
 def _fail_on_zero(left: str, right: str, quotient: str) -> str:
@@ -127,8 +135,9 @@ def _division(*, safe: bool) -> Rule:
                 return f"CASE WHEN {b} = 0 THEN NULL ELSE {a} / {b} END"
             return _fail_on_zero(a, b, f"{a} / {b}")
 
-        sql = write_once(quotient, left.sql, right.sql)
-        return compose_expr(f"CAST({sql} AS DOUBLE)", types.DOUBLE, left, right)
+        sql = unless_null(right, left, lambda b: write_once(quotient, left.sql, b))
+        sql = f"CAST({sql} AS DOUBLE)"
+        return compose_expr(sql, types.DOUBLE, left, right, can_fail=not safe)
 
     return rule
 
@@ -138,8 +147,12 @@ def _integer_division(translate: Translator, node: Ast) -> TypedExpr:
     if not (types.is_integer(left.type) and types.is_integer(right.type)):
         raise refusal(node, "needs integers; cast both sides to BIGINT")
     left, right = left.cast(types.LONG), right.cast(types.LONG)
-    sql = write_once(lambda a, b: _fail_on_zero(a, b, f"{a} // {b}"), left.sql, right.sql)
-    return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, left, right)
+
+    def quotient(a: str, b: str) -> str:
+        return _fail_on_zero(a, b, f"{a} // {b}")
+
+    sql = unless_null(right, left, lambda b: write_once(quotient, left.sql, b))
+    return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, left, right, can_fail=True)
 
 
 def _remainder(translate: Translator, node: Ast) -> TypedExpr:
@@ -151,8 +164,9 @@ def _remainder(translate: Translator, node: Ast) -> TypedExpr:
     def remainder(a: str, b: str) -> str:
         return _fail_on_zero(a, b, _remainder_sql(a, b) if of_integers else f"({a} % {b})")
 
-    sql = write_once(remainder, left.sql, right.sql)
-    return compose_expr(f"CAST({sql} AS {types.duckdb_name(left.type)})", left.type, left, right)
+    sql = unless_null(right, left, lambda b: write_once(remainder, left.sql, b))
+    sql = f"CAST({sql} AS {types.duckdb_name(left.type)})"
+    return compose_expr(sql, left.type, left, right, can_fail=True)
 
 
 def _remainder_sql(left: str, right: str) -> str:
@@ -176,8 +190,9 @@ def _pmod(translate: Translator, node: Ast) -> TypedExpr:
         cycle = f"CASE WHEN {rest} < 0 THEN ({total} + {wrapped}) % {b} ELSE {rest} END"
         return _fail_on_zero(a, b, cycle)
 
-    sql = f"CAST({write_once(modulo, left.sql, right.sql)} AS {types.duckdb_name(left.type)})"
-    return compose_expr(sql, left.type, left, right)
+    sql = unless_null(right, left, lambda b: write_once(modulo, left.sql, b))
+    sql = f"CAST({sql} AS {types.duckdb_name(left.type)})"
+    return compose_expr(sql, left.type, left, right, can_fail=True)
 
 
 def _of_double(template: str, result: pa.DataType = types.DOUBLE) -> Rule:
@@ -196,13 +211,14 @@ def _power(translate: Translator, node: Ast) -> TypedExpr:
         "(CASE WHEN abs({0}) = 1 AND NOT isfinite({1}) THEN CAST('NaN' AS DOUBLE) "
         "ELSE pow({0}, {1}) END)"
     )
-    sql = write_once(template.format, left.sql, right.sql)
+    sql = unless_null(left, right, lambda a: write_once(template.format, a, right.sql))
     return compose_expr(sql, types.DOUBLE, left, right)
 
 
 def _abs(translate: Translator, node: Ast) -> TypedExpr:
     (value,) = _numbers(translate, node, node.this)
-    return compose_expr(f"abs({value.sql})", value.type, value)
+    can_fail = types.is_integer(value.type)
+    return compose_expr(f"abs({value.sql})", value.type, value, can_fail=can_fail)
 
 
 def _ceil_or_floor(name: str) -> Rule:
@@ -214,7 +230,7 @@ def _ceil_or_floor(name: str) -> Rule:
             return value.cast(types.LONG)
         template = f"CASE WHEN isnan({{0}}) THEN 0 ELSE {name}({{0}}) END"
         sql = write_once(template.format, value.sql)
-        return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, value)
+        return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, value, can_fail=True)
 
     return rule
 

@@ -45,11 +45,11 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
         names = f"{types.spark_name(source)} to {types.spark_name(kind)}"
         raise refusal(node, f"casts {names}, but the engines differ on it; cast before the stream")
     if source == types.STRING and kind == types.DATE:
-        return compose_expr(_date_from_text(node, value, safe=safe), kind, value)
+        return compose_expr(_date_from_text(node, value, safe=safe), kind, value, can_fail=not safe)
     if types.is_decimal(source) and types.is_floating(kind):
         return value.cast(kind)
     sql = write_once(lambda operand: _cast_sql(operand, source, kind, safe=safe), value.sql)
-    return compose_expr(sql, kind, value)
+    return compose_expr(sql, kind, value, can_fail=not safe)
 
 
 def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool) -> str:
@@ -93,6 +93,9 @@ def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool)
         sql = f"CAST({sql} AS DECIMAL({source.precision + 1},{source.scale}))"
     elif types.is_integer(kind) and (types.is_floating(source) or types.is_decimal(source)):
         sql = f"trunc({sql})"
+    if types.is_floating(source) and types.is_decimal(kind) and kind.precision == kind.scale:
+        # Without a digit before the point DuckDB cannot read 5e-7.
+        sql = f"{word}({sql} AS DECIMAL({kind.precision + 1},{kind.scale}))"
     sql = f"{word}({sql} AS {types.duckdb_name(kind)})"
     if types.is_floating(source) and kind == types.LONG:  # 2^63 is the largest BIGINT in Spark
         largest = (1 << 63) - 1
@@ -131,6 +134,8 @@ def _date_from_text(node: Ast, value: TypedExpr, *, safe: bool) -> str:
 def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
     exact = types.is_integer(kind) or types.is_decimal(kind)
     exact_source = types.is_integer(source) or types.is_decimal(source)
+    if types.is_decimal(kind) and kind.scale == types.MAX_DECIMAL_DIGITS:
+        return bool(types.is_decimal(source))
     return (
         source == types.NULL
         or (types.is_number(source) and types.is_number(kind))
@@ -143,9 +148,11 @@ def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
     )
 
 
-def _date_part(name: str) -> Rule:
+def _date_part(name: str, *, wrapped: bool = False) -> Rule:
+    """Return the rule of a part of a time; sqlglot wraps the arguments of some in to_date."""
+
     def rule(translate: Translator, node: Ast) -> TypedExpr:
-        value = translate(_unwrap_date_argument(node.this))
+        value = translate(_unwrap_date_argument(node.this) if wrapped else node.this)
         if not (types.is_timestamp(value.type) or value.type == types.DATE):
             raise refusal(node, "needs a timestamp or date; write a cast")
         return compose_expr(f"CAST({name}({value.sql}) AS INTEGER)", types.INT, value)
@@ -185,7 +192,7 @@ def _unix_sql(time_sql: str, unit: str) -> str:
 def _unix_time(unit: str) -> Rule:
     def rule(translate: Translator, node: Ast) -> TypedExpr:
         argument = node.this if isinstance(node.this, exp.Expression) else node.expressions[0]
-        value = translate(_unwrap_date_argument(argument))
+        value = translate(argument)
         if not types.is_timestamp(value.type):
             raise refusal(node, "needs a TIMESTAMP; write a cast")
         return compose_expr(_unix_sql(value.sql, unit), types.LONG, value)
@@ -211,10 +218,10 @@ register("this unit", {exp.TimestampTrunc: _date_trunc})
 register(
     "this",
     {
-        exp.Year: _date_part("year"),
-        exp.Month: _date_part("month"),
-        exp.Day: _date_part("day"),
-        exp.DayOfMonth: _date_part("day"),
+        exp.Year: _date_part("year", wrapped=True),
+        exp.Month: _date_part("month", wrapped=True),
+        exp.Day: _date_part("day", wrapped=True),
+        exp.DayOfMonth: _date_part("day", wrapped=True),
         exp.Hour: _date_part("hour"),
         exp.Minute: _date_part("minute"),
         exp.Second: _date_part("second"),

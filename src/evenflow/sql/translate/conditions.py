@@ -1,5 +1,6 @@
 """Conditions: comparisons, AND, OR, NOT, IS, BETWEEN, IN."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -7,7 +8,7 @@ from sqlglot import exp
 from evenflow.sql.translate.literals import coerce_time_literal
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import Translator, refuse_struct_order, register, widen
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
+from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, unless_null, write_once
 from evenflow.sql.types import BOOLEAN
 
 _COMPARISONS: dict[type, str] = {
@@ -27,7 +28,8 @@ def compare_exprs(node: Ast, operator: str, left: TypedExpr, right: TypedExpr) -
     left, right = widen(node, left, right)
     if operator not in ("=", "<>"):
         refuse_struct_order(node, left)
-    return compose_expr(f"({left.sql} {operator} {right.sql})", BOOLEAN, left, right)
+    sql = unless_null(left, right, lambda text: f"({text} {operator} {right.sql})")
+    return compose_expr(sql, BOOLEAN, left, right)
 
 
 def _compare(translate: Translator, node: Ast) -> TypedExpr:
@@ -40,8 +42,35 @@ def _null_safe(translate: Translator, node: Ast) -> TypedExpr:
 
 
 def _logic(translate: Translator, node: Ast) -> TypedExpr:
-    left, right = translate.boolean(node.left), translate.boolean(node.right)
-    return compose_expr(f"({left.sql} {_LOGIC[type(node)]} {right.sql})", BOOLEAN, left, right)
+    return _combine(_LOGIC[type(node)], translate.boolean(node.left), translate.boolean(node.right))
+
+
+def _combine(word: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
+    """Write AND or OR; like Spark, do not evaluate the right side where the left one decides."""
+    if not right.can_fail:
+        return compose_expr(f"({left.sql} {word} {right.sql})", BOOLEAN, left, right)
+    decides, result = ("NOT {}", "FALSE") if word == "AND" else ("{}", "TRUE")
+    template = f"(CASE WHEN {decides} THEN {result} ELSE ({{}} {word} {{}}) END)"
+    sql = write_once(lambda text: template.format(text, text, right.sql), left.sql)
+    return compose_expr(sql, BOOLEAN, left, right)
+
+
+def guard_conditions(conditions: Sequence[TypedExpr]) -> list[TypedExpr]:
+    """Make conditions that can fail depend on those before them, as in `b <> 0 AND a / b > 1`.
+
+    DuckDB may evaluate the conditions of WHERE in any order. Conditions on other inputs of a join
+    do not protect: Spark too evaluates those on one input first.
+    """
+    guarded = [c for c in conditions if not c.can_fail]
+    for inputs in dict.fromkeys(c.inputs for c in conditions if c.can_fail):
+        chain = [c for c in conditions if c.inputs <= inputs]
+        while not (chain[-1].can_fail and chain[-1].inputs == inputs):
+            chain.pop()
+        sql = chain[-1].sql
+        for condition in reversed(chain[:-1]):
+            sql = f"(CASE WHEN {condition.sql} THEN {sql} ELSE FALSE END)"
+        guarded.append(compose_expr(sql, BOOLEAN, *chain))
+    return guarded
 
 
 def _not(translate: Translator, node: Ast) -> TypedExpr:
@@ -68,10 +97,10 @@ def _between(translate: Translator, node: Ast) -> TypedExpr:
     def both(text: str) -> str:
         given = replace(value, sql=text)
         above, below = (
-            compare_exprs(node, operator, given, bound).sql
+            compare_exprs(node, operator, given, bound)
             for operator, bound in ((">=", low), ("<=", high))
         )
-        return f"({above} AND {below})"
+        return _combine("AND", above, below).sql
 
     return compose_expr(write_once(both, value.sql), BOOLEAN, value, low, high)
 
@@ -86,6 +115,8 @@ def _in(translate: Translator, node: Ast) -> TypedExpr:
     if not items:
         raise refusal(node, "has an empty list")
     value, *items = widen(node, value, *items)
+    if any(item.can_fail for item in items):
+        raise refusal(node, "lists a value that can fail, such as a quotient; write = and OR")
     listed = ", ".join(item.sql for item in items)
     sql = write_once(lambda text: f"({text} IN ({listed}))", value.sql)  # DuckDB copies the operand
     return compose_expr(sql, BOOLEAN, value, *items)

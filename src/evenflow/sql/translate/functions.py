@@ -16,7 +16,16 @@ from evenflow.sql.translate.translator import (
     widen,
 )
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
-from evenflow.sql.types import BOOLEAN, INT, NULL, STRING, duckdb_name, quote_string, spark_name
+from evenflow.sql.types import (
+    BOOLEAN,
+    INT,
+    NULL,
+    STRING,
+    duckdb_name,
+    is_floating,
+    quote_string,
+    spark_name,
+)
 
 _LIKE_PATTERN = re.compile(r"([^\\]|\\[%_\\])*", re.DOTALL)
 
@@ -64,9 +73,21 @@ def _variadic(name: str) -> Rule:
         if name != "coalesce":
             refuse_struct_order(node, values[0])
         sql = f"{name}({', '.join(v.sql for v in values)})"
+        if name != "coalesce" and is_floating(values[0].type):
+            sql = _first_extreme(name, [v.sql for v in values])
         return compose_expr(sql, values[0].type, *values)
 
     return rule
+
+
+def _first_extreme(name: str, values: list[str]) -> str:
+    """Write greatest or least of DOUBLEs: of 0.0 and -0.0, which are equal, it is the first."""
+    sign = ">" if name == "greatest" else "<"
+    template = f"(CASE WHEN {{0}} IS NULL OR {{1}} {sign} {{0}} THEN {{1}} ELSE {{0}} END)"
+    result = values[0]
+    for value in values[1:]:
+        result = write_once(template.format, result, value)
+    return result
 
 
 def _nullif(translate: Translator, node: Ast) -> TypedExpr:

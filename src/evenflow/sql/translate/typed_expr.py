@@ -1,5 +1,6 @@
 """Typed expressions: DuckDB SQL with the Spark type of its value."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -10,7 +11,6 @@ from evenflow.sql.relation import ColumnRef, EventTime
 from evenflow.sql.types import duckdb_name, is_decimal, is_floating
 
 MAX_COPIED_CHARACTERS = 160  # of an operand; copying a longer one makes nested texts explode
-_BOUND = '"\x01operand"'  # no column has this name
 
 # A node of sqlglot's tree. Its classes mix in ways a type checker cannot follow.
 Ast: TypeAlias = Any
@@ -20,7 +20,8 @@ Ast: TypeAlias = Any
 class TypedExpr:
     """A DuckDB expression with the Spark type of its value.
 
-    `columns` are the input columns it reads; `column` is set if it is a plain column.
+    `columns` are the input columns it reads; `column` is set if it is a plain column. `literal` is
+    the value of a constant.
     """
 
     sql: str
@@ -29,6 +30,7 @@ class TypedExpr:
     column: ColumnRef | None = None
     time: EventTime | None = None
     literal: str | int | None = None
+    can_fail: bool = False  # on some values, such as 1 / 0
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -42,8 +44,8 @@ class TypedExpr:
         if is_decimal(self.type) and is_floating(kind) and self.type.precision > 15:
             # DuckDB divides two rounded numbers; the text is rounded once, as in Spark.
             sql = f"CAST(CAST({self.sql} AS VARCHAR) AS {duckdb_name(kind)})"
-            return TypedExpr(sql, kind, self.columns)
-        return TypedExpr(f"CAST({self.sql} AS {duckdb_name(kind)})", kind, self.columns)
+            return compose_expr(sql, kind, self)
+        return compose_expr(f"CAST({self.sql} AS {duckdb_name(kind)})", kind, self)
 
 
 def write_once(body: Callable[..., str], *operands: str) -> str:
@@ -57,15 +59,42 @@ def write_once(body: Callable[..., str], *operands: str) -> str:
     long = {o: f"o{i}" for i, o in enumerate(operands) if len(o) > MAX_COPIED_CHARACTERS}
     if not long:
         return body(*operands)
-    if len(long) == 1:
-        bound, names = next(iter(long)), dict.fromkeys(long, _BOUND)
-    else:
+    bound = next(iter(long))
+    if len(long) > 1:
         bound = "{" + ", ".join(f"'{name}': {operand}" for operand, name in long.items()) + "}"
-        names = {o: f"struct_extract({_BOUND}, '{name}')" for o, name in long.items()}
+    parameter = _parameter_name(bound)
+    names = dict.fromkeys(long, parameter)
+    if len(long) > 1:
+        names = {o: f"struct_extract({parameter}, '{name}')" for o, name in long.items()}
     text = body(*(names.get(operand, operand) for operand in operands))
-    return f"list_transform([{bound}], lambda {_BOUND}: {text})[1]"
+    return f"list_transform([{bound}], lambda {parameter}: {text})[1]"
 
 
-def compose_expr(sql: str, kind: pa.DataType, *operands: TypedExpr) -> TypedExpr:
-    """Build an expression that reads the columns of its operands."""
-    return TypedExpr(sql, kind, frozenset[ColumnRef]().union(*(o.columns for o in operands)))
+def _parameter_name(bound: str) -> str:
+    """Name a parameter by what it is bound to, so that it never hides another in a lambda.
+
+    The control character keeps it apart from columns.
+    """
+    return f'"\x01{hashlib.blake2b(bound.encode(), digest_size=8).hexdigest()}"'
+
+
+def unless_null(first: TypedExpr, second: TypedExpr, body: Callable[[str], str]) -> str:
+    """Write an operation on two operands: where the first is NULL, the second is not evaluated.
+
+    That matters only if the second can fail. In a condition of a join it would hide equalities.
+    """
+    is_join = len(first.inputs | second.inputs) > 1
+    if not second.can_fail or first.literal is not None or is_join:
+        return body(first.sql)
+    return write_once(
+        lambda text: f"(CASE WHEN {text} IS NOT NULL THEN {body(text)} END)", first.sql
+    )
+
+
+def compose_expr(
+    sql: str, kind: pa.DataType, *operands: TypedExpr, can_fail: bool = False
+) -> TypedExpr:
+    """Build an expression that reads the columns of its operands, and fails where they fail."""
+    columns = frozenset[ColumnRef]().union(*(o.columns for o in operands))
+    can_fail = can_fail or any(operand.can_fail for operand in operands)
+    return TypedExpr(sql, kind, columns, can_fail=can_fail)
