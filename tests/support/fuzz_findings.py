@@ -87,6 +87,8 @@ MENDED: tuple[Finding, ...] = (
     Finding("an operand bound inside another", "",
             "SELECT round(CAST(CAST(-0.0D AS FLOAT) AS TINYINT), 2) "
             "div CAST(CAST(CAST(1 AS TINYINT) AS STRING) AS BIGINT) AS c FROM t"),
+    Finding("the remainder of NULL and zero", "", "SELECT a % b AS c, a / b AS d, "
+            "nullif(a, 1 / b) AS e FROM t", "a DOUBLE, b DOUBLE", ((None, 0.0), (5.0, 3.0))),
     Finding("an operand that fails beside NULL", "", "SELECT a + CAST(NULL AS SMALLINT) AS c, "
             "CAST(NULL AS INT) / a AS d FROM t", "a SMALLINT", ((7,),)),
     Finding("the first of equal zeros", "",

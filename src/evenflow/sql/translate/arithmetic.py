@@ -118,7 +118,8 @@ def _negate(translate: Translator, node: Ast) -> TypedExpr:
 def _fail_on_zero(left: str, right: str, quotient: str) -> str:
     """Write the failure of dividing by zero; NULL divided by zero is NULL."""
     failure = f"error({types.quote_string(DIVISION_BY_ZERO)})"
-    return f"CASE WHEN {right} = 0 AND {left} IS NOT NULL THEN {failure} ELSE {quotient} END"
+    result = f"CASE WHEN {left} IS NOT NULL THEN {failure} END"
+    return f"CASE WHEN {right} = 0 THEN {result} ELSE {quotient} END"
 
 
 def _division(*, safe: bool) -> Rule:

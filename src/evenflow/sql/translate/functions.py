@@ -95,8 +95,8 @@ def _nullif(translate: Translator, node: Ast) -> TypedExpr:
     right = translate(node.expression)
 
     def choice(text: str) -> str:
-        a, b = widen(node, replace(left, sql=text), right)
-        return f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {text} END)"
+        equal = compare_exprs(node, "=", replace(left, sql=text), right)
+        return f"(CASE WHEN {equal.sql} THEN NULL ELSE {text} END)"
 
     return compose_expr(write_once(choice, left.sql), left.type, left, right)
 
