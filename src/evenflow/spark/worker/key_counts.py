@@ -166,52 +166,53 @@ def count_hashes(
     """
     buckets = np.full(2048, -1, dtype=np.int64)
     keys = np.empty(len(buckets) // 2, dtype=np.uint64)
-    total = np.empty((len(keys), len(ends)), dtype=np.int64)
+    total = np.zeros((len(ends), len(keys)), dtype=np.int64)
     first = np.empty(len(keys), dtype=np.int64)
-    row, count = _count_until_full(hashes, weights, ends, 0, buckets, keys, total, first, 0)
-    while row < len(hashes):
-        buckets = np.full(4 * len(buckets), -1, dtype=np.int64)
-        keys, first = _grow(keys), _grow(first)
-        more = np.empty((len(keys), len(ends)), dtype=np.int64)
-        more[:count] = total
-        total = more
-        for key in range(count):
-            buckets[_find_bucket(buckets, keys, keys[key])] = key
+    row, count = 0, 0
+    for part in range(len(ends)):
+        end = ends[part]
         row, count = _count_until_full(
-            hashes, weights, ends, row, buckets, keys, total, first, count
+            hashes, weights, row, end, buckets, keys, total[part], first, count
         )
-    return keys[:count], total[:count], first[:count]
+        while row < end:
+            buckets = np.full(4 * len(buckets), -1, dtype=np.int64)
+            keys, first = _grow(keys), _grow(first)
+            more = np.zeros((len(ends), len(keys)), dtype=np.int64)
+            more[:, :count] = total
+            total = more
+            for key in range(count):
+                buckets[_find_bucket(buckets, keys, keys[key])] = key
+            row, count = _count_until_full(
+                hashes, weights, row, end, buckets, keys, total[part], first, count
+            )
+    return keys[:count], total[:, :count].T, first[:count]
 
 
 @kernel
 def _count_until_full(
     hashes: Hashes,
     weights: Indices,
-    ends: Indices,
     row: int,
+    end: int,
     buckets: Indices,
     keys: Hashes,
     total: Indices,
     first: Indices,
     count: int,
 ) -> tuple[int, int]:
-    """Count from `row` on until `keys` is full; return the next row and the number of keys.
+    """Count from `row` to `end`, or until `keys` is full; return the next row and number of keys.
 
     A loop that also grows the arrays is four times slower.
     """
-    part = 0
-    while row < len(hashes):
-        while row >= ends[part]:
-            part += 1
+    while row < end:
         at = _find_bucket(buckets, keys, hashes[row])
         if buckets[at] < 0:
             if count == len(keys):
                 return row, count
             buckets[at] = count
             keys[count], first[count] = hashes[row], row
-            total[count] = 0
             count += 1
-        total[buckets[at], part] += weights[row] if len(weights) else 1
+        total[buckets[at]] += weights[row] if len(weights) else 1
         row += 1
     return row, count
 
