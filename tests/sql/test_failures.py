@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 from tests.support.hostile_sql import CATALOG, SCHEMA, column
+from tests.support.sql_values import SCHEMA as FUZZED
+from tests.support.sql_values import rows
 
-from evenflow.sql import Engine, QueryFailed, compile_query
+from evenflow.sql import Catalog, Engine, QueryFailed, Stream, compile_query
 
 HIDDEN = 'hidden\' to INT8\n\nLINE 1: "hidden" when casting from source column hidden'
 ROW = {"ts": datetime(2026, 1, 31, tzinfo=UTC), "symbol": HIDDEN, "note": HIDDEN, "price": 12345.75,
@@ -28,8 +30,19 @@ FAILING = {
 @pytest.mark.parametrize("expression", FAILING)
 def test_a_failure_tells_the_type_but_no_value(expression: str) -> None:
     program = compile_query("q", column(expression), CATALOG)
-    rows = pa.Table.from_pylist([ROW], schema=SCHEMA).select(program.reads["trades"])
+    table = pa.Table.from_pylist([ROW], schema=SCHEMA).select(program.reads["trades"])
     with pytest.raises(QueryFailed, match=FAILING[expression]) as failed:
-        program.open(Engine()).step({"trades": rows}, 0)
+        program.open(Engine()).step({"trades": table}, 0)
     assert not any(part in str(failed.value) for part in ("hidden", "12345", "912345", "198765"))
     assert len(str(failed.value)) <= 500
+
+
+def test_structs_in_structs_of_a_slice_are_read() -> None:
+    table = rows(5003)
+    catalog = Catalog({"t": Stream(FUZZED, "ts")})
+    program = compile_query("q", "SELECT id, st.z.v AS c FROM t", catalog)
+    whole = table.select(program.reads["t"])
+    task = program.open(Engine())
+    parts = [task.step({"t": whole.slice(at, 5)}, 0).rows for at in range(0, len(whole), 5)]
+    wanted = [row["st"] and row["st"]["z"] and row["st"]["z"]["v"] for row in whole.to_pylist()]
+    assert repr(pa.concat_tables(parts)["c"].to_pylist()) == repr(wanted)

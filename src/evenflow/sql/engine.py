@@ -99,7 +99,7 @@ class Engine:
             self._watch.raise_if_expired()
             self._check_statement(sql)
             for name, table in tables.items():
-                self._connection.register(name, table)
+                self._connection.register(name, _without_offsets(table))
                 registered.append(name)
             relation = self._connection.sql(sql)
             return read_bounded(relation.to_arrow_reader(RESULT_CHUNK_ROWS))
@@ -118,7 +118,7 @@ class Engine:
         try:
             self._watch.raise_if_expired()
             prepared = self._prepare(sql, rows.schema)
-            prepared.rows = rows
+            prepared.rows = _without_offsets(rows)
             try:
                 connection = self._connection
                 run = connection.execute if len(rows) <= SMALL_BATCH_ROWS else connection.sql
@@ -161,7 +161,7 @@ class Engine:
         """Copy a table into the engine and return its name there."""
         name = f"kept_{next(self._name_counter)}"
         try:
-            self._connection.register("_incoming", table)
+            self._connection.register("_incoming", _without_offsets(table))
             self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")  # noqa: S608
         except duckdb.Error as error:
             raise self._to_query_failed(error) from None
@@ -219,6 +219,14 @@ class Engine:
             return QueryFailed("memory", f"it exceeded its memory limit: {message.splitlines()[0]}")
         reason: Literal["plan", "error"] = "plan" if is_plan_error(message) else "error"
         return QueryFailed(reason, describe_engine_error(message))
+
+
+def _without_offsets(table: pa.Table) -> pa.Table:
+    """Copy a table with structs in structs: DuckDB cannot read those of a slice."""
+    structs = [column.type for column in table.schema if pa.types.is_struct(column.type)]
+    if any(pa.types.is_nested(field.type) for kind in structs for field in kind):
+        return table.take(pa.array(range(len(table)), pa.int64()))
+    return table
 
 
 class _PreparedStatement:
