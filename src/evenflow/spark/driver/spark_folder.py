@@ -6,6 +6,7 @@ the ledger alone decides where a run continues, on every machine and every kind 
 Spark needs no access to the storage of the checkpoint.
 """
 
+import re
 import shutil
 import tempfile
 import uuid
@@ -19,6 +20,8 @@ from evenflow.storage.file_store import FileStore
 
 REMOTE_PREFIX = "evenflow-driver-"
 OFFSET_FOLDER = "offsets"
+_OTHER_PULSES = re.compile(rb'file:/[^"]*/' + REMOTE_PREFIX.encode() + rb'[^/"]*/pulse/')
+_FIRST_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 
 
 class SparkFolder:
@@ -52,8 +55,26 @@ class SparkFolder:
             for (name, ref), part in zip(named, found, strict=True):
                 path = self._root / "spark" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(check_part(self._store, ref, part))
+                content = bytes(check_part(self._store, ref, part))
+                # Spark refuses pulses that another driver noted in a folder of its own.
+                here = f"file://{self._root}/pulse/".encode()
+                path.write_bytes(_OTHER_PULSES.sub(here.replace(b"\\", b"\\\\"), content))
         (self._root / "pulse").mkdir(parents=True, exist_ok=True)
+        if self._store.local_root is None:
+            self._note_commit()
+
+    def _note_commit(self) -> None:
+        """Tell Spark that the last batch is committed, as the ledger does.
+
+        Otherwise Spark plans it again, with pulses in a folder of another driver.
+        """
+        spark = self.root / "spark"
+        commits = _numbered(spark / "commits")
+        for offsets in _numbered(spark / "offsets")[-1:]:
+            path = spark / "commits" / offsets.name
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(commits[-1].read_bytes() if commits else _FIRST_COMMIT)
 
     def uri(self, folder: str) -> str:
         """Return a folder for Spark, which does not decode percent signs in a path."""

@@ -77,6 +77,9 @@ class Ledger:
             try:
                 entry = self.store.read_record(_entry_file(number), Entry)
             except FileNotFoundError:
+                last = self.last_entry()
+                if last is not None and last.epoch != self.epoch:  # which deleted it
+                    raise self._fenced(last) from None
                 raise InputError(
                     f"the ledger has no entry for batch {batch}: files of the checkpoint are "
                     "missing; restore all of it from one copy"
