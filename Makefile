@@ -13,8 +13,8 @@ help: ## list the commands
 .venv/.dev: pyproject.toml scripts/setup.py
 	$(PYTHON) scripts/setup.py .venv dev
 
-run: .venv/.base ## a skewed, bursty market kept even, with the page on http://127.0.0.1:8080
-	$(BIN)/evenflow run examples/01_market.yaml --fresh
+run: .venv/.base ## what balancing brings on this machine, with the page on http://127.0.0.1:8080
+	$(BIN)/evenflow demo
 
 test: check ## everything CI runs: lint, types, imports, names, doctests, tests
 	$(BIN)/python -m pytest -n 2

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from evenflow import __version__
 from evenflow.cli import (
     control,
+    demo,
     diff,
     inspect,
     logs,
@@ -55,6 +56,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Keep the workers of a streaming system evenly loaded.",
 )
+app.command("demo")(demo.demo_command)
 app.command("run")(run.run_command)
 app.command("validate")(run.validate_command)
 app.command("diff")(diff.diff_command)

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from evenflow.datasets.flights import Flights
 from evenflow.datasets.market import Market
+from evenflow.datasets.marketplace import Marketplace
 from evenflow.datasets.tpch import Tpch
 from evenflow.datasets.words import Words
 
@@ -32,6 +33,7 @@ class Dataset(Protocol):
 # The `kind` of a dataset in a specification.
 DATASETS: Mapping[str, Any] = {
     "market": Market,
+    "marketplace": Marketplace,
     "flights": Flights,
     "words": Words,
     "tpch": Tpch,

@@ -22,6 +22,7 @@ class BatchContext:
 
     next_plan     the plan that state is released for: the same as `plan` if nothing moves
     rows          how many rows this worker got
+    warm_uids     queries that this process has stepped before
     changed_uids  queries whose state must be saved
     due_us        query uid -> event time at which it emits without new rows: at first that of the
                   entry, so that it does not depend on the process that runs the batch
@@ -33,6 +34,7 @@ class BatchContext:
     entry: Entry
     measure_options: MeasureOptions
     step_limits: StepLimits
+    warm_uids: frozenset[str] = frozenset()
     rows: int = 0
     store: FileStore = field(init=False)
     registry: Registry = field(init=False)
@@ -57,10 +59,10 @@ class BatchContext:
         self.state_bundle = Bundle(f"state/{name}")
         self.result_bundle = Bundle(f"{results_folder(self.entry.batch)}/{name}")
 
-    @property
-    def step_seconds(self) -> float:
-        """How long a call into a query may take."""
-        return self.step_limits.for_rows(self.rows)
+    def step_seconds(self, uid: str) -> float:
+        """Return how long a call into a query may take; the first ones also compile kernels."""
+        limits = self.step_limits if uid in self.warm_uids else StepLimits()
+        return limits.for_rows(self.rows)
 
     def is_hosted(self, uid: str) -> bool:
         """Tell whether a query runs in this batch."""

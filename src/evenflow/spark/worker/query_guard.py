@@ -32,7 +32,7 @@ class QueryGuard:
         self._attempt_log.record_step(uid)
         result = None
         try:
-            seconds = self._context.step_seconds
+            seconds = self._context.step_seconds(uid)
             with self._context.runtime.time_limit(self._attempt_log.record_overrun, seconds):
                 result = action()
         except StorageError:

@@ -25,6 +25,7 @@ class WorkerProcess:
     def __init__(self, ledger: Ledger, runtime: TaskRuntime) -> None:
         self.ledger, self.runtime = ledger, runtime
         self.states: dict[int, WorkerState] = {}
+        self._warm_uids: set[str] = set()
 
     def run_batch(
         self,
@@ -48,6 +49,7 @@ class WorkerProcess:
             entry=entry,
             measure_options=measure_options,
             step_limits=step_limits,
+            warm_uids=frozenset(self._warm_uids),
         )
         attempt_log = AttemptLog(
             self.ledger.store, worker, batch, attempt, start_id, is_first=is_first
@@ -57,6 +59,8 @@ class WorkerProcess:
         finally:
             self.runtime.stop_watchdog()
         report.cpu_seconds = time.thread_time() - began
+        hosted = context.registry.by_uid.keys()
+        self._warm_uids = (self._warm_uids | report.query_stats.keys()) & hosted
         emulate_cost(report, measure_options.emulated_seconds_per_row)
         return report
 
