@@ -20,7 +20,7 @@ from evenflow.model.retention import Retention
 from evenflow.spark.driver import maintenance, merge_results
 from evenflow.spark.driver.merge_results import BLOCK_SIZES, next_span, removable
 from evenflow.spark.driver.submission import Submission
-from evenflow.spark.protocol import ledger
+from evenflow.spark.protocol import entry
 from evenflow.spark.protocol.ledger import Entry
 from evenflow.spark.protocol.results_index import Block, BlockList, ResultsIndex
 from evenflow.spark.protocol.stored_results import StoredResults
@@ -33,7 +33,7 @@ BATCH_ROWS = 12
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge after 4, 16 and 64 batches, so that tests are short."""
-    for module in (ledger, merge_results, maintenance):
+    for module in (entry, merge_results, maintenance):
         monkeypatch.setattr(module, "BLOCK_BATCHES", 4)
     monkeypatch.setattr(merge_results, "BLOCK_SIZES", (4, 16, 64))
     monkeypatch.setattr("os.fsync", lambda _: None)  # no power is lost here

@@ -18,7 +18,7 @@ from evenflow.spark.driver import maintenance, merge_results, sinks
 from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
 from evenflow.spark.driver.submission import Submission
-from evenflow.spark.protocol import ledger
+from evenflow.spark.protocol import entry
 from evenflow.spark.run_view import RunView
 from evenflow.spec import load_spec
 from evenflow.spec.models import SinkSpec
@@ -175,7 +175,7 @@ def test_results_are_read_with_and_without_a_spark_job(spark: SparkSession, tmp_
 def test_a_sink_behind_retention_stops_and_a_new_one_begins_with_what_is_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (ledger, maintenance, merge_results):
+    for module in (entry, maintenance, merge_results):
         monkeypatch.setattr(module, "BLOCK_BATCHES", 4)
     console, rng = io.StringIO(), np.random.default_rng(2)
     local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], keep=Retention(batches=6))
