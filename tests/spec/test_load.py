@@ -52,7 +52,8 @@ def test_all_problems_are_reported_with_positions(tmp_path: Path) -> None:
         "spec:1:1: workers: is required but missing",
         "spec:6:11: sources.trades.time: is required but missing",
         "spec:6:29: sources.trades.tme: unknown field; did you mean 'time'? The fields are "
-        "format, path, options, schema, select, dataset, part, time, watermark",
+        "format, path, options, schema, select, dataset, part, time, watermark, max_ahead, "
+        "on_bad_file",
         "spec:9:29: queries.odd.key: expected a column, a list of columns or {stream: columns}, "
         "got 5",
         "spec:9:41: queries.odd.publish: expected true or false, got 'maybe'",
