@@ -70,7 +70,8 @@ def test_decisions_pass_no_controls(capsys: pytest.CaptureFixture[str]) -> None:
     figures = {"imbalance": 1.0, "max_load": 1.0, "mean_load": 1.0, "deviation": 0.0,
                "correlation": 0.0, "shipped_bytes": 0.0}  # fmt: skip
     move = {"query": "q", "before": 0, "after": 1, "key": HOSTILE}
-    said = {"number": 1, "trigger": "t", "reason": "r", "message": HOSTILE, "before": figures,
+    said = {"number": 1, "title": HOSTILE, "trigger": "t", "reason": "r", "message": HOSTILE,
+            "before": figures,
             "predicted": None, "measured": None, "move_count": 1, "moves": [move],
             "verdicts": [{"code": "c", "message": HOSTILE}]}  # fmt: skip
     assert not CONTROLS & set(printed(capsys, _print_decision, said))

@@ -158,7 +158,8 @@ class Cluster:
 
     def _step(self, batch: dict[str, pa.Table], watermark: int) -> None:
         partials: dict[int, pa.Table] = {}
-        if combined_feeds(self.program.plan) and self.rng.random() < 0.5:
+        combines = isinstance(self.program, Program) and combined_feeds(self.program.plan)
+        if combines and self.rng.random() < 0.5:
             batch, partials = {}, self._combined(batch)
         for at, task in enumerate(self.tasks):
             mine = {s: self._share(s, rows, at) for s, rows in batch.items()}

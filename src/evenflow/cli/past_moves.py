@@ -9,8 +9,6 @@ import typer
 
 from evenflow.cli.find_run import FoundRun
 from evenflow.cli.output import Columns, print_items
-from evenflow.model.plan import EVERYWHERE
-from evenflow.model.words import decision_words
 
 
 def past_moves_of(found: FoundRun, query: str | None, key: str | None) -> list[dict[str, Any]]:
@@ -44,11 +42,19 @@ def workers(move: Mapping[str, Any]) -> str:
     >>> workers({"before": 0, "after": 0, "owners_before": [0], "owners_after": [0, 3]})
     '0 -> 0, 3'
     """
+    from evenflow.model.plan import EVERYWHERE
+
     sides = []
     for side in ("before", "after"):
         owners = move.get(f"owners_{side}") or [move[side]]
         sides.append("all" if owners == [EVERYWHERE] else ", ".join(map(str, owners)))
     return " -> ".join(sides)
+
+
+def _what_and_why(move: Mapping[str, Any]) -> str:
+    from evenflow.model.words import decision_words
+
+    return decision_words(move["trigger"], move["reason"], changed=True)
 
 
 def _imbalance(move: Mapping[str, Any]) -> str:
@@ -64,5 +70,5 @@ _COLUMNS: Columns = {
     "worker": workers,
     "load, CPU s": lambda move: "-" if move["load"] is None else f"{move['load']:,.4f}",
     "imbalance": _imbalance,
-    "what and why": lambda move: decision_words(move["trigger"], move["reason"], changed=True),
+    "what and why": _what_and_why,
 }

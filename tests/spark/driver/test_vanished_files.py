@@ -30,4 +30,4 @@ def test_a_noted_file_that_is_gone_is_named_unless_it_is_left_out(tmp_path: Path
     assert bad is not None
     assert bad.reason == "it is gone"
     refuse_vanished_files(store, 2, [bad.path])
-    refuse_vanished_files(FileStore("mock:///flow"), 2, [])
+    refuse_vanished_files(FileStore("s3://bucket/flow"), 2, [])

@@ -49,7 +49,10 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
     if types.is_decimal(source) and types.is_floating(kind):
         return value.cast(kind)
     sql = write_once(lambda operand: _cast_sql(operand, source, kind, safe=safe), value.sql)
-    return compose_expr(sql, kind, value, can_fail=not safe)
+    always_fits = types.is_floating(kind) and (
+        types.is_integer(source) or types.is_floating(source)
+    )
+    return compose_expr(sql, kind, value, can_fail=not safe and not always_fits)
 
 
 def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool) -> str:
