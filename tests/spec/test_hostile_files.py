@@ -34,7 +34,7 @@ def merge_bomb(levels: int = 40) -> str:
         (merge_bomb(), "more than 100,000 values"),
         ("a: &a [*a]\n", "contains itself"),
         ("a: &a {b: {c: *a}}\n", "contains itself"),
-        ("a: " + "[" * 3000 + "]" * 3000 + "\n", "64 levels"),
+        ("a: " + "[" * 3000 + "]" * 3000 + "\n", "nested deeper than 64 levels"),
         ("a: " + "[" * 80 + "]" * 80 + "\n", "64 levels"),
         ("a: " + "9" * 5000 + "\n", "not valid YAML"),
         ("a: 2024-99-99\n", "not valid YAML"),

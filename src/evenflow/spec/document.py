@@ -15,6 +15,7 @@ from evenflow.errors import InputError
 FieldPath = tuple[str | int, ...]
 MAX_FILE_BYTES = 1 << 20
 _MAX_NODES, _MAX_DEPTH = 100_000, 64
+_TOO_DEEP = f"values are nested deeper than {_MAX_DEPTH} levels; write them flat"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -81,8 +82,7 @@ class Document:
             message = f"YAML does not allow the character #x{error.character:x}; remove it"
             raise SpecError([SpecProblem(self.file, line, 1, "", message)]) from None
         except RecursionError:
-            message = f"values are nested deeper than {_MAX_DEPTH} levels; write them flat"
-            raise SpecError([SpecProblem(self.file, 1, 1, "", message)]) from None
+            raise SpecError([SpecProblem(self.file, 1, 1, "", _TOO_DEEP)]) from None
 
     def _invalid(self, error: yaml.MarkedYAMLError) -> "SpecError":
         mark = error.problem_mark or error.context_mark
@@ -103,10 +103,12 @@ class Document:
                 sizes[id(node)] = found
             mark = node.start_mark
             if found[0] > _MAX_NODES or found[1] > _MAX_DEPTH:
-                message = (
-                    f"with its aliases (*name) it has more than {_MAX_NODES:,} values or "
-                    f"{_MAX_DEPTH} levels, or contains itself; put large tables into files"
-                )
+                message = _TOO_DEEP
+                if found[0] > _MAX_NODES:
+                    message = (
+                        f"with its aliases (*name) it has more than {_MAX_NODES:,} values, or "
+                        "contains itself; put large tables into files"
+                    )
                 place = (self.file, mark.line + 1, mark.column + 1, "", message)
                 raise SpecError([SpecProblem(*place)])
             return found
