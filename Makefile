@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types imports names check docs bench reproduce format clean
+.PHONY: help run test test-spark lint types imports names check docs site bench reproduce format clean
 
 help: ## list the commands
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 .venv/.base: pyproject.toml scripts/setup.py
 	$(PYTHON) scripts/setup.py .venv base
@@ -18,6 +18,10 @@ run: .venv/.base ## what balancing brings on this machine, with the page on http
 
 test: check ## everything CI runs: lint, types, imports, names, doctests, tests
 	$(BIN)/python -m pytest -n 2
+
+test-spark: ## tests of Spark and its connectors on another version: VERSION=4.1
+	$(PYTHON) scripts/setup.py .venv-spark-$(VERSION) dev "pyspark==$(VERSION).*"
+	.venv-spark-$(VERSION)/bin/python -m pytest tests/connectors tests/spark/test_flow.py tests/spark/test_from_spec.py
 
 check: lint types imports names
 
@@ -40,6 +44,9 @@ format: .venv/.dev ## format the code
 
 docs: .venv/.dev ## write the generated parts of the docs
 	$(BIN)/python scripts/generate_reference.py
+
+site: .venv/.dev ## build the documentation site, into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: .venv/.dev ## measure speed and quality, see benchmarks/README.md
 	$(BIN)/python -m benchmarks.planning.keys

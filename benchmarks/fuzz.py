@@ -1,4 +1,4 @@
-"""Fuzzes our SQL against Spark's: `python -m benchmarks.fuzz --minutes N [--seed S]`.
+"""Fuzzes our SQL against Spark: `python -m benchmarks.fuzz --minutes N [--seed S] [--kinds K ...]`.
 
 Prints each new class of differences to stderr as it is found, shrunk, and the counts as JSON.
 """
@@ -14,8 +14,10 @@ from tests.support.differential import fuzz_session
 from tests.support.fuzz_findings import find_known
 from tests.support.spark_harness import session
 
+KINDS = ["expressions", "calls", "queries"]
 
-def main(minutes: float, seed: int) -> None:
+
+def main(minutes: float, seed: int, kinds: list[str]) -> None:
     spark = fuzz_session(session("local[2]"))
     end = time.monotonic() + 60 * minutes
     counts: Counter[str] = Counter()
@@ -23,9 +25,11 @@ def main(minutes: float, seed: int) -> None:
     new: Counter[str] = Counter()
     first = seed
     while time.monotonic() < end:
-        for kind in ("expressions", "queries"):
+        for kind in kinds:
             if kind == "expressions":
                 found = fuzz.expressions(spark, seed, 400, failing_rows=3)
+            elif kind == "calls":
+                found = fuzz.calls(spark, seed, 800, failing_rows=3)
             else:
                 found = fuzz.queries(spark, seed, 40, is_known=lambda d: find_known(d) is not None)
             counts[kind] += found.generated
@@ -48,5 +52,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
-    main(options.minutes, options.seed)
+    main(options.minutes, options.seed, options.kinds)

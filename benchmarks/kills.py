@@ -27,7 +27,7 @@ def main(kills: int) -> None:
         folder, batches = Path(name), []
         write_rows(folder, batches=40)
         start = partial(start_program, folder, LOCAL, EVENFLOW_MOVING="80")
-        for batch in kill_at_random(start, folder, kills, random.Random(7)):  # noqa: S311
+        for batch in kill_at_random(start, folder, kills, random.Random(7), moving=True):  # noqa: S311
             batches.append(batch)
             print(f"kill {len(batches)} after batch {batch}", file=sys.stderr)
         if wait_program(start()) != 0:

@@ -1,8 +1,12 @@
 """CPU time and memory of this process and its descendants, read from /proc."""
 
+import ctypes
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+import pyarrow as pa
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -62,3 +66,55 @@ def current_mb() -> dict[str, float]:
         name = "jvm_mb" if b"java" in command.split(b"\0")[0] else "workers_mb"
         found["driver_mb" if process.name == str(os.getpid()) else name] += size // 1024
     return dict(found)
+
+
+def process_totals() -> dict[str, float]:
+    """Return memory, threads and open files now: driver's Python, JVM, Python workers, others."""
+    found: dict[str, float] = {}
+    for process in _process_tree():
+        try:
+            command = (process / "cmdline").read_bytes()
+            status = dict(
+                line.split(":\t", 1) for line in (process / "status").read_text().splitlines()
+            )
+            files = sum(1 for _ in (process / "fd").iterdir())
+        except (OSError, ValueError):
+            continue
+        group = "other"
+        if process.name == str(os.getpid()):
+            group = "driver"
+        elif b"java" in command.split(b"\0")[0]:
+            group = "jvm"
+        elif b".daemon" in command:
+            group = "workers"
+        for name, value in (
+            ("mb", int(status.get("VmRSS", "0 kB").split()[0]) / 1024),
+            ("threads", int(status["Threads"])),
+            ("open_files", files),
+            ("processes", 1),
+        ):
+            found[f"{group}_{name}"] = found.get(f"{group}_{name}", 0) + value
+    return found
+
+
+class _MallInfo(ctypes.Structure):
+    """What glibc's `mallinfo2` returns."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost",
+    )]  # fmt: skip
+
+
+def allocated() -> dict[str, float]:
+    """Return what this process has allocated, whatever stays resident: objects, malloc, Arrow."""
+    gc.collect()
+    info = ctypes.CDLL(None).mallinfo2
+    info.restype = _MallInfo
+    found = info()
+    return {
+        "driver_objects": len(gc.get_objects()),
+        "driver_malloc_mb": (found.uordblks + found.hblkhd) / 1e6,
+        "driver_malloc_free_mb": found.fordblks / 1e6,
+        "driver_arrow_mb": pa.total_allocated_bytes() / 1e6,
+    }

@@ -1,7 +1,8 @@
 """Writes the generated parts of docs/reference: `python scripts/generate_reference.py [--check]`.
 
-spec.md gets the fields of a specification from its models, command-line.md the commands and
-python.md the public classes. `--check` writes nothing and fails if a page is out of date.
+spec.md gets the fields of a specification from its models, command-line.md the commands,
+python.md the public classes and sql.md the functions. `--check` writes nothing and fails if a page
+is out of date.
 """
 
 import inspect
@@ -24,6 +25,7 @@ def main(check: bool) -> None:
         REFERENCE / "spec.md": spec_fields(),
         REFERENCE / "command-line.md": commands(),
         REFERENCE / "python.md": classes(),
+        REFERENCE / "sql.md": functions(),
     }
     texts = {page: replace_generated(page, generated) for page, generated in pages.items()}
     stale = [page for page, text in texts.items() if page.read_text(encoding="utf-8") != text]
@@ -41,10 +43,31 @@ def replace_generated(page: Path, generated: str) -> str:
     return f"{head}{BEGIN}\n{generated.strip()}\n{END}{rest.partition(END)[2]}"
 
 
+def functions() -> str:
+    """Return the functions of the registry by topic; those of a kernel in italics."""
+    import textwrap
+
+    from evenflow.sql import translate
+    from evenflow.sql.translate.registry import FUNCTIONS
+
+    assert translate.__all__  # noqa: S101 - imported for its registered rules
+    topics: dict[str, list[str]] = {}
+    for name, entry in sorted(FUNCTIONS.items()):
+        shown = f"*{name}*" if entry.route == "kernel" else f"`{name}`"
+        topics.setdefault(entry.topic, []).append(shown)
+    kernels = sum(entry.route == "kernel" for entry in FUNCTIONS.values())
+    lines = [f"{len(FUNCTIONS)} functions, {kernels} of them computed by a kernel (*italics*)."]
+    for topic, names in topics.items():
+        text = f"**{topic[0].upper()}{topic[1:]}** ({len(names)}): {', '.join(names)}"
+        lines += ["", *textwrap.wrap(text, 98, break_on_hyphens=False)]
+    return "\n".join(lines)
+
+
 def spec_fields() -> str:
     """Return a table of fields for each part of a specification."""
-    from evenflow.spec import models
+    from evenflow.spec import alerts, models, service_model, tenant_model
     from evenflow.spec.datasets import DATASET_MODELS
+    from evenflow.spec.sink_model import SinkSpec
 
     parts: list[tuple[str, Any]] = [
         ("The whole", models.Spec),
@@ -54,13 +77,17 @@ def spec_fields() -> str:
         ("`templates.NAME`", models.TemplateSpec),
         ("`templates.NAME.subscriptions`", models.SubscriptionsSpec),
         ("`operators.NAME`", models.OperatorSpec),
+        ("`functions.NAME`", models.FunctionSpec),
         ("`balancing`", models.BalancingSpec),
-        ("`sinks.NAME`", models.SinkSpec),
+        ("`tenants.NAME`", tenant_model.TenantSpec),
+        ("`sinks.NAME`", SinkSpec),
+        ("`alerts`", alerts.AlertsSpec),
+        ("`alerts.RULE`", alerts.AlertRuleSpec),
         ("`storage`", models.StorageSpec),
         ("`spark`", models.SparkSpec),
-        ("`service`", models.ServiceSpec),
-        ("`service.tokens.NAME`", models.TokenSpec),
-        ("`service.tls`", models.TlsSpec),
+        ("`service`", service_model.ServiceSpec),
+        ("`service.tokens.NAME`", service_model.TokenSpec),
+        ("`service.tls`", service_model.TlsSpec),
         *(
             (f"`datasets.NAME` with `kind: {kind}`", model)
             for kind, model in DATASET_MODELS.items()

@@ -1,23 +1,35 @@
-"""Fetches the servers that some tests need; nothing else does. Usage: python scripts/services.py
+"""Fetches what some tests and examples need: servers (S3, PostgreSQL, Kafka), Spark's connectors.
 
-S3Proxy (https://github.com/gaul/s3proxy) is an S3 server in one jar: it runs on the Java that Spark
-needs, starts in a second, stores objects as files, checks signatures, and enforces conditional
-writes (412 if the key exists, exactly one of many writers wins). Its jar is on Maven Central, so
-nothing has to be built: MinIO and SeaweedFS from source take minutes.
+Usage: python scripts/services.py [s3 | postgres | kafka]
+
+Jars come from Maven Central by their coordinates, through the Ivy that PySpark brings along, into
+`~/.cache/evenflow/services`. S3Proxy (https://github.com/gaul/s3proxy) is an S3 server in one jar:
+it stores objects as files, checks signatures, and enforces conditional writes (412 if the key
+exists, exactly one of many writers wins). MinIO and SeaweedFS from source take minutes to build.
 """
 
-import hashlib
 import os
+import shutil
+import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-VERSION = "4.1.0"
-REPOSITORY = os.environ.get("MAVEN_REPOSITORY", "https://repo.maven.apache.org/maven2")
-URL = f"{REPOSITORY}/org/gaul/s3proxy/{VERSION}/s3proxy-{VERSION}-jar-with-dependencies.jar"
-SHA256 = "a4d025969aaf796616ed4b1e2491d87d455ce84bb28cb9db086b2e6aaa68b48d"
-TIMEOUT_SECONDS = 60
+S3_SERVER = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
+KAFKA_SERVER = ("org.apache.kafka:kafka_2.13:4.1.2", "org.slf4j:slf4j-simple:1.7.36")
+TIMEOUT_SECONDS = 300
+_IVY_FILE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="evenflow" module="services"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+_DEPENDENCY = """
+    <dependency org="{org}" name="{name}" rev="{version}" conf="default->runtime(*),master(*)"/>"""
+_ONE_JAR = """
+    <dependency org="{org}" name="{name}" rev="{version}" conf="default->master" transitive="false">
+      <artifact name="{name}" type="jar" ext="jar"{classifier}/>
+    </dependency>"""
 
 
 class UnavailableError(RuntimeError):
@@ -32,25 +44,106 @@ def cache_folder() -> Path:
 
 def s3_server_jar() -> Path:
     """Return the jar of the S3 server; fetch it the first time (55 MB)."""
-    path = cache_folder() / f"s3proxy-{VERSION}.jar"
-    if not path.exists():
+    return next(fetch_jars("s3proxy-4.1.0", S3_SERVER).glob("s3proxy*.jar"))
+
+
+def kafka_server_jars() -> Path:
+    """Return the folder of a Kafka broker's jars; fetch them the first time."""
+    return fetch_jars("kafka-4.1.2", *KAFKA_SERVER)
+
+
+def kafka_connector_jars() -> list[Path]:
+    """Return the jars of Spark's Kafka connector and of Avro; fetch them the first time.
+
+    There is none for Spark 4.3 yet: the one for 4.2 runs there. Its own list of dependencies names
+    a version of the token provider that was never published, so what it needs is listed here.
+    """
+    import pyspark
+
+    version = "4.1.2" if pyspark.__version__.startswith("4.1.") else "4.2.0"
+    folder = fetch_jars(
+        f"spark-kafka-{version}",
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}:",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0:",
+        "org.apache.kafka:kafka-clients:3.9.1:",
+        "org.apache.commons:commons-pool2:2.12.1:",
+        "org.apache.spark:spark-avro_2.13:4.1.1:",
+    )
+    return sorted(folder.glob("*.jar"))
+
+
+def postgres_bin() -> Path:
+    """Return the folder of PostgreSQL's programs; install the Debian package if that is allowed."""
+    for attempt in range(2):
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        if found:
+            return found[-1].parent
+        if attempt == 0 and shutil.which("apt-get") and os.geteuid() == 0:
+            for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
+                subprocess.run(["apt-get", "-qq", *command], check=False, capture_output=True)
+    raise UnavailableError("no PostgreSQL: install the package postgresql")
+
+
+def fetch_jars(folder_name: str, *coordinates: str) -> Path:
+    """Return a folder with jars, given as group:name:version, and what they need.
+
+    With a classifier, which may be empty (group:name:version:), it is that jar alone.
+    """
+    folder = cache_folder() / folder_name
+    if folder.is_dir():
+        return folder
+    if shutil.which("java") is None:
+        raise UnavailableError(f"no {folder_name}: there is no Java")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent) as scratch:
+        ivy_file = Path(scratch, "ivy.xml")
+        dependencies = "".join(_dependency(text) for text in coordinates)
+        ivy_file.write_text(_IVY_FILE.format(dependencies=dependencies))
+        pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
+        command = [
+            "java", "-jar", str(_ivy_jar()), "-ivy", str(ivy_file), "-types", "jar", "bundle",
+            "-cache", str(cache_folder() / "ivy"), "-retrieve", pattern,
+        ]  # fmt: skip
         try:
-            # The address is a constant of ours.
-            with urllib.request.urlopen(URL, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-                data = answer.read()
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except (urllib.error.URLError, OSError) as error:
-            raise UnavailableError(f"no S3 server: {URL} cannot be fetched: {error}") from None
-        if hashlib.sha256(data).hexdigest() != SHA256:
-            raise UnavailableError(f"no S3 server: {URL} is not the expected file")
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(data)
-        part.replace(path)
-    return path
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise UnavailableError(f"no {folder_name}: Maven Central does not answer") from None
+        if done.returncode or not any(Path(scratch, "jars").glob("*.jar")):
+            reason = _first_problem(done.stdout + done.stderr)
+            raise UnavailableError(f"no {folder_name}: Maven Central: {reason}")
+        try:
+            Path(scratch, "jars").rename(folder)
+        except OSError:  # another process was faster
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def _dependency(text: str) -> str:
+    org, name, version, *classifier = text.split(":")
+    form = _ONE_JAR if classifier else _DEPENDENCY
+    attribute = f' m:classifier="{classifier[0]}"' if any(classifier) else ""
+    return form.format(org=org, name=name, version=version, classifier=attribute)
+
+
+def _ivy_jar() -> Path:
+    import pyspark
+
+    return next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+
+
+def _first_problem(output: str) -> str:
+    words = ("not found", "failed", "Exception", "FAILED")
+    lines = (line.strip(" :\t") for line in output.splitlines())
+    return next((line for line in lines if any(w in line for w in words)), "no answer")[:200]
 
 
 if __name__ == "__main__":
+    FETCHERS = {"s3": s3_server_jar, "postgres": postgres_bin, "kafka": kafka_server_jars}
     try:
-        print(s3_server_jar())
+        for service in sys.argv[1:] or ["s3"]:
+            print(FETCHERS[service]())
     except UnavailableError as error:
         sys.exit(str(error))

@@ -1,6 +1,6 @@
 """Creates the virtual environment, installs Evenflow into it and checks for Java.
 
-Usage: python3 scripts/setup.py VENV base|dev
+Usage: python3 scripts/setup.py VENV base|dev [REQUIREMENT]
 
 Uses only the standard library, since it runs before anything is installed. Running it again
 updates an existing environment.
@@ -18,8 +18,11 @@ JAVA_PACKAGE = "openjdk-17-jre-headless"
 BROWSER_PACKAGE = "chromium"
 
 
-def main(venv: Path, extras: str) -> None:
-    """Set everything up, then touch a stamp file that make compares with pyproject.toml."""
+def main(venv: Path, extras: str, *requirements: str) -> None:
+    """Set everything up, then touch a stamp file that make compares with pyproject.toml.
+
+    Requirements are installed last: another version of Spark, for example.
+    """
     if sys.version_info < MIN_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         stop(f"Python 3.11 or newer is needed, found {found}; try: make PYTHON=python3.12 ...")
@@ -30,6 +33,8 @@ def main(venv: Path, extras: str) -> None:
     say(f"installing {target} into {venv} (the first time fetches Spark, some minutes)")
     run([str(python), "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
     run([str(python), "-m", "pip", "install", "--quiet", "--editable", target])
+    for requirement in requirements:
+        run([str(python), "-m", "pip", "install", "--quiet", requirement])
     need_java()
     (venv / ".base").touch()
     if extras == "dev":
@@ -119,6 +124,6 @@ def stop(text: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[2] not in ("base", "dev"):
-        stop("usage: python3 scripts/setup.py VENV base|dev")
-    main(Path(sys.argv[1]), sys.argv[2])
+    if len(sys.argv) < 3 or sys.argv[2] not in ("base", "dev"):
+        stop("usage: python3 scripts/setup.py VENV base|dev [REQUIREMENT]")
+    main(Path(sys.argv[1]), *sys.argv[2:])

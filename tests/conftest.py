@@ -1,8 +1,11 @@
 """Settings of the whole test run."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,6 +60,13 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator["S3Server"]:
     server.stop()
 
 
+@cache
+def uses_spark(file: str) -> bool:
+    """Return whether a test file asks for the shared Spark."""
+    text = (ROOT / file).read_text() if file.startswith("tests/") else ""
+    return SPARK_ARGUMENT.search(text) is not None
+
+
 class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
     """Keeps all tests with Spark in one process, as a Spark each would only compete.
 
@@ -64,23 +74,23 @@ class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        return "spark" if uses_spark(file) else file
 
 
-SPARK = (
-    "tests/spark/",
-    "tests/research/spark/",
-    "tests/sql/test_spark_semantics.py",
-    "tests/sql/test_spark_edges.py",
-    "tests/sql/test_fuzz.py",
-)
+ROOT = Path(__file__).parent.parent
+SPARK_ARGUMENT = re.compile(r"[(,]\s*spark: ")
 KILLS = "tests/kills/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left with it in the end."""
-    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK),
-                                 not item.nodeid.startswith(KILLS)))  # fmt: skip
+
+    def order(item: pytest.Item) -> tuple[bool, bool]:
+        file = item.nodeid.partition("::")[0]
+        return not uses_spark(file), not file.startswith(KILLS)
+
+    items.sort(key=order)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogether:

@@ -1,5 +1,6 @@
 """Checks README and docs: `python` fences run (fences marked `py` are fragments), links resolve."""
 
+import os
 import re
 import subprocess
 import sys
@@ -26,6 +27,16 @@ def test_links_resolve() -> None:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)\)", prose):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # about the future of its theme
+    done = subprocess.run(build, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    home = (tmp_path / "index.html").read_text()
+    assert "guide/tutorial.html" in home, "the pages of docs/README.md are the navigation"
 
 
 def test_generated_parts_are_current() -> None:

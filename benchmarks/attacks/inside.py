@@ -1,11 +1,14 @@
-"""Attacks from inside on real Spark, one after the other, beside an innocent query.
+"""Attacks on a run, one after the other, beside innocent queries on real Spark.
 
-    python -m benchmarks.attacks.inside [--attacks N] [--minutes N] [--json]
+    python -m benchmarks.attacks.inside [--kinds SQL,operator,row,file,HTTP,specification]
+        [--attacks N] [--save FILE.json]
+    python -m benchmarks.attacks.inside --table FILE.json ...
 
-SQL of the hostile corpus, evil operators, rows with wrong times and values, and damaged files. Each
-attack lasts two batches. The table has the outcome of each and the slowest batch meanwhile; at the
-end the innocent query's results must equal Spark's batch SQL. With `--minutes` the attacks are
-repeated, and memory and number of files are sampled: both should stay flat.
+SQL of the hostile corpus, evil operators in the worker's process and isolated, rows with wrong
+times and values, damaged files, requests to the service, hostile specifications. While an attack
+lasts, and for two batches at least, innocent queries go on. The table has its outcome and their
+slowest batch, against the bound of twice the median of quiet batches plus a second. In the end
+their results must equal Spark's batch SQL. `--table` prints saved runs as one table.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -22,107 +26,43 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import from_arrow_schema
 from tests.support import evil_operators
 from tests.support.hostile_rows import hostile_rows
 from tests.support.hostile_sql import CASES, SCHEMA
-from tests.support.poll import until
-from tests.support.spark_harness import BEGIN_US, SECOND, rows_of
+from tests.support.spark_harness import SECOND
 
-from benchmarks.process_stats import current_mb
+from benchmarks.attacks.outside import FILE_ATTACKS, HTTP_ATTACKS, OutsideAttack
+from benchmarks.attacks.world import Attack, World
 from evenflow.errors import InputError
-from evenflow.spark.flow import Flow
-from evenflow.spark.run import Run
-from evenflow.spark.session import open_session
 from evenflow.sql import Operator
 
-INNOCENT = """SELECT window.start AS s, symbol, count(*) AS n, sum(small) AS t FROM trades
-    WHERE small BETWEEN 0 AND 1 GROUP BY window(ts, '10 seconds'), symbol"""
-QUIET_BATCHES = 8
+QUIET_BATCHES = 10
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
-    """What an attack led to, and the slowest batch meanwhile."""
+    """What an attack led to, the slowest batch of others meanwhile, and whether that is bounded."""
 
     attack: str
     kind: str
     outcome: str
-    seconds: float
+    repelled: bool
+    slowest_seconds: float
+    within_bound: bool
 
 
-class World:
-    """A run with one innocent query, and a folder that gets a file of rows for every batch."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "trades"
-        self.folder.mkdir()
-        self.spark = open_session("local[2,4]", {}, folder / "spark.log")
-        flow = Flow(self.spark, workers=2, checkpoint=str(folder / "checkpoint"))
-        reader = self.spark.readStream.schema(from_arrow_schema(SCHEMA))
-        frame = reader.option("maxFilesPerTrigger", 4).parquet(str(self.folder))
-        flow.source("trades", frame, time="ts", watermark="5 seconds", on_bad_file="skip")
-        flow.query("innocent", INNOCENT, key="symbol")
-        self.good: list[pa.Table] = []
-        self.files = 0
-        self.send()
-        self.run: Run = flow.start(trigger="1 second")
-
-    def send(self, rows: pa.Table | None = None, content: bytes | None = None) -> None:
-        """Write a file: rows that count, if none are given."""
-        path = self.folder / f"{self.files:06d}.parquet"
-        if rows is None and content is None:
-            rows = hostile_rows(self.files, 50, 4 * len(self.good), 4)
-            self.good.append(rows)
-        if content is None:
-            pq.write_table(rows, self.folder / ".new")
-        else:
-            (self.folder / ".new").write_bytes(content)
-        (self.folder / ".new").rename(path)
-        self.files += 1
-
-    def send_bad(
-        self, rows: pa.Table | None = None, content: bytes | None = None, outcome: str = ""
-    ) -> str:
-        """Write a bad file; return what should become of it."""
-        self.send(rows, content)
-        return outcome
-
-    def batches(self, count: int) -> float:
-        """Send rows and wait for some batches; return the seconds of the slowest."""
-        first = self.run.committed
-        for number in range(count):
-            self.send()
-            until(partial(self._has_committed, first + number), self.run, 300)
-        return max(batch.seconds for batch in self.run.batches if batch.number >= first)
-
-    def _has_committed(self, batch: int) -> bool:
-        return any(completed.number >= batch for completed in self.run.batches)
-
-    def check(self) -> bool:
-        """Close all windows, and compare with Spark's batch SQL."""
-        times = pa.array([BEGIN_US + 30 * 86_400 * SECOND]).cast(SCHEMA.field("ts").type)
-        self.send(hostile_rows(0, 1).set_column(0, "ts", times))
-        good = pa.concat_tables(self.good).select(["ts", "symbol", "small"])
-        frame = self.spark.createDataFrame(good)
-        frame.createOrReplaceTempView("trades")
-        expected = rows_of(self.spark.sql(INNOCENT))
-        try:
-            until(lambda: rows_of(self.run.results("innocent")) == expected, self.run, 120)
-        except TimeoutError:
-            return False
-        return True
-
-
-Attack = tuple[str, str, Callable[[World], str]]
-
-
-def attacks() -> Iterator[Attack]:
-    """Yield the attacks, kinds mixed."""
-    yield from itertools.chain.from_iterable(
-        itertools.zip_longest(sql_attacks(), operator_attacks(), input_attacks())
+def attacks(kinds: set[str]) -> Iterator[Attack]:
+    """Yield the attacks of some kinds, mixed."""
+    every = (
+        sql_attacks(),
+        operator_attacks(isolate=False),
+        operator_attacks(isolate=True),
+        input_attacks(),
+        outside_attacks("HTTP", HTTP_ATTACKS),
+        outside_attacks("specification", FILE_ATTACKS),
     )
+    mixed = itertools.chain.from_iterable(itertools.zip_longest(*every))
+    return (attack for attack in mixed if attack is not None and attack.kind in kinds)
 
 
 def sql_attacks() -> Iterator[Attack]:
@@ -138,18 +78,20 @@ def sql_attacks() -> Iterator[Attack]:
                 return "refused"
             return ""
 
-        yield case.name, "SQL", act
+        yield Attack(case.name, "SQL", act, () if case.accepted else ("refused",))
 
 
-def operator_attacks() -> Iterator[Attack]:
+def operator_attacks(*, isolate: bool) -> Iterator[Attack]:
     kinds = evil_operators
-    for kind in (*kinds.FAILING, *kinds.HARMLESS, *kinds.HANGING):
+    calm = (*kinds.FAILING, *kinds.HARMLESS, *kinds.HANGING)
+    chosen = (*kinds.DEADLY, *kinds.STUCK, *calm[::3]) if isolate else calm
+    for kind in chosen:
 
         def act(world: World, kind: type[Operator] = kind) -> str:
-            world.run.submit_operator("hostile", kind, "trades")
+            world.run.submit_operator("hostile", kind, "trades", isolate=isolate)
             return ""
 
-        yield kind.__name__, "operator", act
+        yield Attack(kind.__name__, "isolated operator" if isolate else "operator", act)
 
 
 def input_attacks() -> Iterator[Attack]:
@@ -160,92 +102,139 @@ def input_attacks() -> Iterator[Attack]:
         return row.set_column(0, "ts", times)
 
     note, small = (SCHEMA.get_field_index(name) for name in ("note", "small"))
+    wide = pa.array(["x" * 8_000_000])
     rows = {
         "row two days ahead": at(int(time.time()) * SECOND + 2 * day),
         "row of 2199": at(7_226_582_400 * SECOND),
         "row of 1899": at(-2_210_000_000 * SECOND),
         "row of year 9999": at(253_402_300_000 * SECOND),
+        "first time of all": at(-(1 << 63) + 1),
+        "last time of all": at((1 << 63) - 1),
         "row without a time": at(None),
-        "text of 8 MB without a time": at(None).set_column(
-            note, "note", pa.array(["x" * 8_000_000])
-        ),
+        "text of 8 MB without a time": at(None).set_column(note, "note", wide),
+        "100,000 rows without a time": pa.concat_tables([at(None)] * 100).take([0] * 100_000),
     }
     for name, table in rows.items():
-        yield name, "row", partial(World.send_bad, rows=table, outcome="set aside")
-    retyped = row.set_column(small, "small", pa.array(["many"]))
-    yield "file of other types", "file", partial(World.send_bad, rows=retyped, outcome="left out")
-    contents = {"file of garbage": os.urandom(1000), "empty file": b"", "cut file": b"PAR1x"}
+        send = partial(World.send_bad, rows=table, outcome="set aside")
+        yield Attack(name, "row", send, ("set aside",))
+    tables = {
+        "file of other types": row.set_column(small, "small", pa.array(["many"])),
+        "file with a list for a number": row.set_column(small, "small", pa.array([[1]])),
+        "file with a text for a struct": row.set_column(
+            SCHEMA.get_field_index("pair"), "pair", pa.array(["x"])
+        ),
+    }
+    for name, table in tables.items():
+        send = partial(World.send_bad, rows=table, outcome="left out")
+        yield Attack(name, "file", send, ("left out",))
+    contents = {
+        "file of garbage": os.urandom(1000),
+        "empty file": b"",
+        "cut file": b"PAR1x",
+        "file that ends as Parquet does": b"PAR1" + b"\xff" * 100 + b"\xff\xff\xff\x7fPAR1",
+        "text file": b"ts,symbol\n1,a\n",
+    }
     for name, content in contents.items():
-        yield name, "file", partial(World.send_bad, content=content, outcome="left out")
+        send = partial(World.send_bad, content=content, outcome="left out")
+        yield Attack(name, "file", send, ("left out",))
 
 
-def run_attack(world: World, attack: Attack) -> Outcome:
-    """Attack, let two batches pass, and clean up."""
-    name, kind, act = attack
-    done = act(world)
-    seconds = world.batches(2)
-    if not done:
-        reason = world.run.quarantined.get("hostile")
-        done = "runs" if reason is None else f"quarantined: {reason[:60]}"
-    if "hostile" in world.run.queries:
-        world.run.cancel("hostile")
-        until(lambda: "hostile" not in world.run.queries, world.run, 120)
-    return Outcome(name, kind, done, round(seconds, 2))
+def outside_attacks(kind: str, found: tuple[OutsideAttack, ...]) -> Iterator[Attack]:
+    """Requests to the service of the run, and specifications to `evenflow validate`."""
+    for attack in found:
+
+        def act(world: World, attack: OutsideAttack = attack) -> str:
+            if kind == "HTTP":
+                return attack.act(world.server.url)
+            with tempfile.TemporaryDirectory() as folder:
+                return attack.act(folder)
+
+        yield Attack(attack.name, kind, act, attack.expected)
 
 
-def sample(world: World, folder: Path) -> dict[str, float]:
-    """Return memory and number of files now."""
-    files = sum(1 for path in (folder / "checkpoint").rglob("*") if path.is_file())
-    return {"batches": world.run.committed, "files": files, **current_mb()}
+def run_attack(world: World, attack: Attack, bound: float) -> Outcome:
+    """Attack, let two batches pass and more until it is over, and clean up."""
+    first, done = world.run.committed, []
+    thread = threading.Thread(target=lambda: done.append(attempt(partial(attack.act, world))))
+    thread.start()
+    while thread.is_alive():
+        world.batches(1)
+    thread.join()
+    world.batches(2)  # a query that was submitted runs in the second at the latest
+    seconds = world.slowest_since(first)
+    outcome = done[0] or world.outcome()
+    world.cancel_hostile()
+    repelled = not attack.expected or outcome in attack.expected
+    return Outcome(attack.name, attack.kind, outcome, repelled, round(seconds, 2), seconds <= bound)
+
+
+def attempt(act: Callable[[], str]) -> str:
+    """Return the outcome of an attack, or how the program that attacks failed."""
+    try:
+        return act()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+
+
+def summarise(outcomes: list[Outcome], quiet: list[float], left: dict[str, object]) -> str:
+    """Return the table and the verdicts as Markdown."""
+    lines = [
+        "| attack | kind | outcome | slowest batch, s | bound kept |",
+        "|---|---|---|---:|---|",
+    ]
+    for o in outcomes:
+        outcome = o.outcome.replace("|", "\\|").replace("\n", " ")[:80].strip()
+        kept = "yes" if o.within_bound else "no"
+        told = outcome if o.repelled else f"**{outcome}**"
+        lines.append(f"| {o.attack} | {o.kind} | {told} | {o.slowest_seconds} | {kept} |")
+    slow = [o for o in outcomes if not o.within_bound]
+    lines += [
+        "",
+        f"{len(outcomes)} attacks, {sum(not o.repelled for o in outcomes)} not repelled, "
+        f"{len(slow)} beyond the bound of {bound_of(quiet):.2f} s "
+        f"(median of {len(quiet)} quiet batches {statistics.median(quiet):.2f} s).",
+        json.dumps(left),
+    ]
+    return "\n".join(lines)
+
+
+def bound_of(quiet: list[float]) -> float:
+    """Return how long a batch of others may take."""
+    return 2 * statistics.median(quiet) + 1
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Attack a run from inside.")
+    parser = argparse.ArgumentParser(description="Attack a run beside innocent queries.")
+    parser.add_argument("--kinds", default="SQL,operator,isolated operator,row,file,HTTP,"
+                                           "specification")  # fmt: skip
     parser.add_argument("--attacks", type=int, default=1000)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--table", type=Path, nargs="+", default=[])
     options = parser.parse_args()
+    for path in options.table:
+        saved = json.loads(path.read_text())
+        found = [Outcome(**outcome) for outcome in saved.pop("outcomes")]
+        print(summarise(found, saved.pop("quiet_seconds"), saved), end="\n\n")
+    if options.table:
+        return
     outcomes: list[Outcome] = []
-    samples: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as name:
         world = World(Path(name))
-        world.batches(2)  # cold
+        world.batches(4)  # cold
         quiet = [world.batches(1) for _ in range(QUIET_BATCHES)]
-        median = statistics.median(quiet)
-        until_time = time.monotonic() + 60 * options.minutes
-        while True:
-            for attack in itertools.islice(filter(None, attacks()), options.attacks):
-                samples.append(sample(world, Path(name)))
-                outcomes.append(run_attack(world, attack))
-                print(outcomes[-1], file=sys.stderr, flush=True)
-                if options.minutes and time.monotonic() > until_time:
-                    break
-            if time.monotonic() > until_time:
-                break
-        samples.append(sample(world, Path(name)))
-        equal = world.check()
-        skipped, aside = len(world.run.bad_files), world.run.set_aside.get("trades", 0)
-        world.run.stop()
-        world.spark.stop()
-    slow = [o.attack for o in outcomes if o.seconds > 2 * median + 1]
-    summary = {
-        "attacks": len(outcomes),
-        "innocent_equals_batch_sql": equal,
-        "quiet_batch_seconds": round(median, 2),
-        "slower_than_2_medians_plus_1s": slow,
-        "files_left_out": skipped,
-        "rows_set_aside": aside,
-        "first_sample": samples[0],
-        "middle_sample": samples[len(samples) // 2],
-        "last_sample": samples[-1],
-    }
-    if options.json:
-        print(json.dumps({"outcomes": [asdict(o) for o in outcomes], **summary}))
-        return
-    print("| attack | kind | outcome | slowest batch, s |\n|---|---|---|---:|")
-    for o in outcomes:
-        print(f"| {o.attack} | {o.kind} | {o.outcome} | {o.seconds} |")
-    print(json.dumps(summary, indent=1))
+        chosen = attacks(set(options.kinds.split(",")))
+        for attack in itertools.islice(chosen, options.attacks):
+            outcomes.append(run_attack(world, attack, bound_of(quiet)))
+            print(outcomes[-1], file=sys.stderr, flush=True)
+        differences = world.differences()
+        left: dict[str, object] = {"left_out": world.set_aside(), "innocent": differences}
+        world.close()
+    print(summarise(outcomes, quiet, left))
+    if options.save:
+        saved = {"outcomes": [asdict(o) for o in outcomes], "quiet_seconds": quiet, **left}
+        options.save.write_text(json.dumps(saved, indent=1))
+    equal = all(d["rows"] and not d["missing"] and not d["extra"] for d in differences.values())
+    sys.exit(0 if equal and all(o.repelled for o in outcomes) else 1)
 
 
 if __name__ == "__main__":

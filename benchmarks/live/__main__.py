@@ -5,7 +5,9 @@ spread      largest over mean load of a keyed query: hash only and balanced, bef
 throughput  a keyed count with emulated cost per row: hash only, balanced with the default and half
             the tolerance, two choices (PKG), ideal
 cpu         a CPU-bound keyed self-join, as many workers as cores: hash only and balanced
-split       a CPU-bound self-join of which one key has half of the rows: hash only and split
+split       CPU-bound joins and a template, one key with half of the rows: hash only and split
+q5          TPC-H Q5 with skewed foreign keys and emulated cost: hash only and balanced
+idle        a nearly idle system: plans in 200 batches
 bursts      40 whole queries that burst in two phases: balanced, largest load first, connected
 arrivals    5,000 queries of 200 types that arrive and leave: bytes shipped against round robin
 
@@ -16,9 +18,12 @@ from benchmarks.harness import run_parts
 from benchmarks.live.arrivals import arrivals
 from benchmarks.live.bursts import bursts
 from benchmarks.live.cpu import cpu
+from benchmarks.live.idle import idle
+from benchmarks.live.q5 import q5
 from benchmarks.live.split import split
 from benchmarks.live.spread import spread
 from benchmarks.live.throughput import throughput
 
 if __name__ == "__main__":
-    run_parts({f.__name__: f for f in (spread, throughput, cpu, split, bursts, arrivals)})
+    parts = (spread, throughput, cpu, split, q5, idle, bursts, arrivals)
+    run_parts({f.__name__: f for f in parts})

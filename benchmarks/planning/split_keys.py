@@ -6,6 +6,11 @@ A batch is a second. A self-join within 20 s compares each row with the rows of 
 20 batches, so a key that becomes hot costs more in every batch for 20 of them. `drawn` is the
 imbalance of the rows that were drawn, `expected` that of as many rows as there are on average.
 8 workers, 20,000 rows a batch; the hot keys change every 30 batches.
+
+Beside the controller, planners that know more than any can, on the same drawn rows in the same
+batches: `knows_shares` makes a new plan for every batch from what each key costs in it on average,
+so only chance is left; `knows_shares_late` does so for what a key cost two batches ago, which is
+how long a plan takes to be in force.
 """
 
 import functools
@@ -16,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import run_parts
-from evenflow.model import Plan, RoutingTable, hash_keys
+from evenflow.model import KeyLoads, KeySplit, Plan, RoutingTable, hash_keys, home_workers
 from evenflow.model.arrays import Floats
 from evenflow.planning.controller import Balancing, decide
+from evenflow.planning.keys import ALGORITHMS, KeyConfig
+from evenflow.planning.keys.split import plan_with_splits
 from evenflow.research.key_workload import zipf_costs
 from evenflow.research.synthetic_flow import QueryDemand, SyntheticFlow
 
@@ -26,6 +33,7 @@ WORKERS, ROWS, SPAN, SHIFT, EPOCHS = 8, 20_000, 20, 30, 3
 PAIR_SECONDS, ROW_SECONDS = 2e-7, 2e-6
 SEEDS = range(3)
 BOUND = 1.08
+FORESEEN_KEYS = 4096  # as many as the workers list
 CONFIG = Balancing()
 
 
@@ -94,9 +102,37 @@ def hot_key_demand(
     )
 
 
+def foreseen_plan(demand: QueryDemand, batch: int) -> Plan:
+    """Plan with the costs that the heaviest keys have in a batch, as evenly as splits allow."""
+    assert demand.hashes is not None  # noqa: S101 - all queries here have keys
+    cost, workers = demand.key_seconds(batch), np.arange(WORKERS, dtype=np.int32)
+    heavy, homes = np.argsort(-cost)[:FORESEEN_KEYS], home_workers(demand.hashes, WORKERS)
+    light = np.delete(np.arange(len(cost)), heavy)
+    rest = np.bincount(homes[light], cost[light], WORKERS)
+    shared = demand.shared_parts(batch, cost)[heavy] * cost[heavy]
+    owner = np.concatenate([homes[heavy], workers]).astype(np.int32)
+    keys = KeyLoads(
+        np.concatenate([cost[heavy], rest]), np.ones(len(owner)), owner, owner, WORKERS,
+        immovable=np.arange(len(owner)) >= len(heavy), shared=np.concatenate([shared, rest]),
+    )  # fmt: skip
+    limits = KeyConfig(0.01, len(heavy), max_owners=WORKERS)
+    made = plan_with_splits(ALGORITHMS["cover"], keys, limits, np.random.default_rng(0))
+    hashes = demand.hashes[heavy]
+    splits = [KeySplit(int(hashes[key]), owners, "events") for key, owners in made.splits.items()]
+    table = RoutingTable.from_entries(hashes, made.owner[: len(heavy)]).with_splits(splits)
+    return Plan(WORKERS, {}, {"q": table})
+
+
+def foreseen(drawn: QueryDemand, expected: QueryDemand, batch: int, late: int) -> float:
+    """Return the imbalance of a batch's drawn rows under a plan made with foresight."""
+    flow = SyntheticFlow({"q": drawn}, foreseen_plan(expected, max(batch - late, 0)), batch=batch)
+    return flow.imbalance()
+
+
 def measure(make: Callable[[int, bool], QueryDemand]) -> dict[str, Any]:
     """Run all seeds; measure from three batches after the plan that answers each shift."""
-    settled: dict[str, list[float]] = {"drawn": [], "expected": []}
+    ways = ("drawn", "expected", "knows_shares", "knows_shares_late")
+    settled: dict[str, list[float]] = {name: [] for name in ways}
     hash_only, detected, plans, heaviest = [], [], [], []
     for seed in SEEDS:
         drawn, expected = {"q": make(seed, True)}, {"q": make(seed, False)}
@@ -104,7 +140,9 @@ def measure(make: Callable[[int, bool], QueryDemand]) -> dict[str, Any]:
         costs = expected["q"].key_seconds(0)
         heaviest.append(float(costs.max() / costs.sum()) * WORKERS)
         found: dict[str, list[float]] = {name: [] for name in settled}
-        for _ in range(SHIFT * EPOCHS):
+        for batch in range(SHIFT * EPOCHS):
+            for name, late in (("knows_shares", 0), ("knows_shares_late", 2)):
+                found[name].append(foreseen(drawn["q"], expected["q"], batch, late))
             for name, queries in (("expected", expected), ("drawn", drawn)):
                 flow.queries = queries
                 found[name].append(flow.imbalance())

@@ -3,10 +3,10 @@
 One stream, whose batches alternate in the order ABBA between not waiting (A) and waiting (B) for
 state, results, history and Spark's offsets, so that other load of the machine affects both alike.
 Ledger, plans and index of results are waited for in both. Reports the median of B / A over the
-blocks of four batches, with its quartiles, for small and for large batches.
+blocks of four batches, by time and by CPU of all processes, with the 90 % bootstrap interval of the
+median, for small and for large batches.
 """
 
-import statistics
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +24,8 @@ from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.storage.file_store import FileStore
 
 WORKERS = 8
-WARM_UP_BLOCKS, MEASURED_BLOCKS = 2, 10
+WARM_UP_BLOCKS = 2
+MEASURED_BLOCKS = {"small": 60, "large": 30}
 ROWS = {"small": 1_000, "large": 100_000}
 KEYS = 50_000
 _write, _sync, _commit = FileStore.write, FileStore.sync, Committer.commit
@@ -65,14 +66,15 @@ def alternating_runtime() -> SqlRuntime:
 
 def _measure(folder: Path, size: str) -> dict[str, Any]:
     rng = np.random.default_rng(1)
-    count = 4 * (WARM_UP_BLOCKS + MEASURED_BLOCKS)
+    count = 4 * (WARM_UP_BLOCKS + MEASURED_BLOCKS[size])
     span = 10 * SECOND
     batches = [
         trades(rng, BEGIN + at * span, span, rng.integers(0, KEYS, ROWS[size]))
         for at in range(count)
     ]
     write_batches(folder / "trades", batches)
-    spark, log = session(), ProgressLog()
+    spark = session()
+    log = ProgressLog(spark)
     spark.streams.addListener(log)
     flow = Flow(spark, checkpoint=str(folder / "run"), workers=WORKERS, durability="power")
     flow.runtime = alternating_runtime
@@ -87,17 +89,25 @@ def _measure(folder: Path, size: str) -> dict[str, Any]:
     ):
         flow.start(available_now=True, balancing=Balancing()).await_termination()
     spark.streams.removeListener(log)
-    times = {p.batchId: p.durationMs["triggerExecution"] for p, _ in log.batches}
-    starts = [at for at in range(4 * WARM_UP_BLOCKS, count, 4) if at + 3 in times]
-    ratios = [(times[at + 1] + times[at + 2]) / (times[at] + times[at + 3]) for at in starts]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    plain = statistics.median(times[at] for start in starts for at in (start, start + 3))
-    row = {
-        "batch": size, "rows": ROWS[size], "ms": plain, "blocks": len(ratios),
-        "ratio": middle, "quartiles": f"{low:.3f} to {high:.3f}",
-    }  # fmt: skip
+    times = [p.durationMs["triggerExecution"] for p, _ in log.batches[:count]]
+    cpu = np.diff([0.0, *(spent for _, spent in log.batches[:count])]).tolist()
+    row = {"batch": size, "rows": ROWS[size], "blocks": MEASURED_BLOCKS[size]}
+    row |= _compare("ms", times) | _compare("cpu_ms", [1000 * spent for spent in cpu])
     print_row(row)
     return row
+
+
+def _compare(measure: str, spent: list[float]) -> dict[str, Any]:
+    """Compare waiting with not waiting, block by block."""
+    blocks = np.array(spent).reshape(-1, 4)[WARM_UP_BLOCKS:]
+    ratios = blocks[:, 1:3].sum(axis=1) / blocks[:, [0, 3]].sum(axis=1)
+    drawn = np.random.default_rng(0).integers(0, len(ratios), (2000, len(ratios)))
+    low, high = np.quantile(np.median(ratios[drawn], axis=1), [0.05, 0.95])
+    return {
+        measure: float(np.median(blocks[:, [0, 3]])),
+        f"{measure}_ratio": float(np.median(ratios)),
+        f"{measure}_interval": f"{low:.3f} to {high:.3f}",
+    }
 
 
 def durability() -> Rows:

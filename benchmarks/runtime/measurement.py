@@ -32,8 +32,8 @@ from evenflow.model import BalanceMetrics, Decision, Reason, Snapshot, Trigger
 from evenflow.research.live_runner import write_batches
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.worker.spark_tasks import batch_id
-from evenflow.storage.file_store import FileStore
 from evenflow.storage.history import HistoryWriter
 from evenflow.storage.history.writer import BATCHES_PER_GROUP
 
@@ -75,11 +75,11 @@ class AlternatingBalancer(Balancer):
         self._started = 0.0
         self.ended: dict[int, tuple[float, float]] = {}
 
-    def open(self, store: FileStore, head: int) -> None:
+    def open(self, ledger: Ledger) -> None:
         """Time the history thread; its files hold the usual number of measured batches."""
-        super().open(store, head)
+        super().open(ledger)
         self._history = HistoryWriter(
-            store, block=4 * BATCHES_PER_GROUP, group=2 * BATCHES_PER_GROUP
+            ledger.store, block=4 * BATCHES_PER_GROUP, group=2 * BATCHES_PER_GROUP
         )
         compact = self._history._compact
 

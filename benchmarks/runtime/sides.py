@@ -50,10 +50,12 @@ def stream_files(spark: SparkSession, path: Path, files: int = 1) -> DataFrame:
 
 
 class ProgressLog(StreamingQueryListener):
-    """Keeps the progress of every batch, and the CPU time of all processes at its end."""
+    """Keeps the progress of every batch, and CPU time and shuffled bytes until its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self.batches: list[tuple[Any, float]] = []
+        self.shuffled: list[int] = []
+        self._stages = spark.sparkContext._jsc.sc().statusStore()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Ignored."""
@@ -62,6 +64,7 @@ class ProgressLog(StreamingQueryListener):
         """Keep the progress of a batch with rows."""
         if event.progress.numInputRows > 0:
             self.batches.append((event.progress, cpu_seconds()))
+            self.shuffled.append(shuffled_bytes(self._stages))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Ignored."""
@@ -76,11 +79,14 @@ class ProgressLog(StreamingQueryListener):
         milliseconds = statistics.median(p.durationMs["triggerExecution"] for p in full)
         later = [cpu for _, cpu in self.batches[skip:]]
         spent = (later[-1] - later[0]) / max(1, len(later) - 1)
+        shuffled = self.shuffled[skip:]
+        shuffled_kb = (shuffled[-1] - shuffled[0]) / max(1, len(shuffled) - 1) / 1024
         return {
             "rows_per_batch": most // inputs,
             "batch_ms": milliseconds,
             "rows_per_second": round(most / inputs / milliseconds * 1000),
             "cpu_ms_per_batch": round(1000 * spent),
+            "shuffled_kb_per_batch": round(shuffled_kb),
             "batches": len(full),
         }
 
@@ -155,16 +161,13 @@ class Side:
             check(run)
 
     def _listen(self) -> ProgressLog:
-        log = ProgressLog()
+        log = ProgressLog(self.spark)
         self.spark.streams.addListener(log)
         return log
 
     def _summarise(self, log: ProgressLog, skip: int, inputs: int) -> None:
         _flush_listeners(self.spark)
-        stages = self.spark.sparkContext._jsc.sc().statusStore()
-        self.results = log.summary(skip, inputs)
-        written = shuffled_bytes(stages) / len(log.batches)
-        self.results |= {"shuffled_kb_per_batch": round(written / 1024), **peak_mb()}
+        self.results = log.summary(skip, inputs) | peak_mb()
 
     def _reports(self, run: Run, skip: int) -> None:
         batches = run.batches[skip:]

@@ -4,16 +4,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evenflow.model.alert import AlertRule, AlertRules
     from evenflow.model.limits import MemoryLimits
-    from evenflow.planning.controller import Balancing
+    from evenflow.planning.controller import Autoscale, Balancing
     from evenflow.spark.flow import Flow
     from evenflow.spark.run import Run
     from evenflow.sql.local import run_local
 
 __version__ = "0.2.0"
-__all__ = ["Balancing", "Flow", "MemoryLimits", "Run", "__version__", "run_local"]
+__all__ = [
+    "AlertRule",
+    "AlertRules",
+    "Autoscale",
+    "Balancing",
+    "Flow",
+    "MemoryLimits",
+    "Run",
+    "__version__",
+    "run_local",
+]
 
 _MODULES = {
+    "AlertRule": "evenflow.model.alert",
+    "AlertRules": "evenflow.model.alert",
+    "Autoscale": "evenflow.planning.controller",
     "Balancing": "evenflow.planning.controller",
     "Flow": "evenflow.spark.flow",
     "MemoryLimits": "evenflow.model.limits",

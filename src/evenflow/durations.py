@@ -4,13 +4,14 @@ import re
 
 from evenflow.errors import InputError
 
-_UNITS_US = {
+UNITS_US = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
     "minute": 60_000_000,
     "hour": 3_600_000_000,
     "day": 86_400_000_000,
+    "week": 604_800_000_000,
 }
 _PART = re.compile(r"(\d+)\s*([a-zA-Z]+)")
 
@@ -27,8 +28,8 @@ def duration_us(text: str, what: str) -> int:
     total = 0
     for number, unit in parts:
         name = unit.lower().removesuffix("s")
-        if name not in _UNITS_US:
-            units = ", ".join(_UNITS_US)
+        if name not in UNITS_US:
+            units = ", ".join(UNITS_US)
             raise InputError(f"{what} {text!r} has the unknown unit {unit!r}; use {units}")
-        total += int(number) * _UNITS_US[name]
+        total += int(number) * UNITS_US[name]
     return total

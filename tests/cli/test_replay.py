@@ -65,6 +65,7 @@ def test_whatif_does_not_change_the_checkpoint(recorded: Path) -> None:
     more = asked("whatif", recorded, "--add", 2)
     assert more["workers"] == 6
     assert more["after"]["max_load"] < more["before"]["max_load"]
+    assert "times the mean" in more["message"]
     fewer = asked("whatif", recorded, "--drop", 3)
     assert fewer["workers"] == 3
     assert fewer["after"]["mean_load"] == pytest.approx(fewer["before"]["mean_load"] * 4 / 3)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from evenflow.cli.app import app
 from evenflow.cli.live_view import status_line, status_panel
 from evenflow.cli.run import parse_seconds
-from evenflow.cli.run_stats import RunStats
+from evenflow.cli.run_stats import KEPT_BATCHES, KEPT_CHANGES, RunStats
 from evenflow.errors import InputError
 from evenflow.model import (
     BalanceMetrics,
@@ -26,8 +26,8 @@ from evenflow.model import (
     Trigger,
     moves_between,
 )
+from evenflow.model.progress import BatchProgress
 from evenflow.spark.driver.completed_batch import CompletedBatch
-from evenflow.spark.driver.progress import BatchProgress
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import QueryStats, Report, SetAsideCount
 from evenflow.storage.bundle import PartRef
@@ -142,3 +142,37 @@ def test_status_panel_with_and_without_batches() -> None:
     assert "batch 4, 20 rows, 10 rows/s, 10 results, 1 moves, imbalance 1.50" in text
     assert "batch 4: whole queries move, because a worker had too much load; one query" in text
     assert text.count("█") > 50
+
+
+def test_status_panel_fits_a_terminal_with_64_workers() -> None:
+    stats = RunStats(64)
+    for number in range(8):
+        stats.cpu_seconds[number] = np.arange(64.0)
+        stats.plan_changes[number] = replace(decision(number, Plan(2)), message="m" * 300)
+    stats.drained, stats.last_decision = frozenset(range(32)), decision(9, None)
+    console = Console(width=100, height=30, record=True, file=io.StringIO())
+    console.print(status_panel("mine", stats))
+    lines = console.export_text().rstrip().splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    assert [line.split()[0] for line in lines[3:6]] == ["63", "62", "61"]
+    assert lines[3].endswith(f"{63 / 47.5:.2f}")  # the mean of the active ones
+    assert "48 more: 0.000 to 47.000" in "".join(lines)
+
+
+def test_run_stats_of_many_batches_stay_small_and_their_sums_exact() -> None:
+    stats, count = RunStats(2), KEPT_BATCHES + 500
+    for number in range(count):
+        stats.add_batches({number: BatchProgress(number, 20, 2.0)}, [batch(number, 3.0, 1.0)])
+        change = Plan(2, {"q": number % 2}) if number % 10 == 0 else None
+        stats.add_decisions([snapshot(number, 3.0, 1.0)], [decision(number, change)])
+    assert stats.changes_after(stats.sums["plans"] - 1) == [stats.plan_changes[count - 10]]
+    assert stats.changes_after(stats.sums["plans"]) == []
+    kept = (stats.cpu_seconds, stats.batch_seconds, stats.rows)
+    assert {len(values) for values in kept} == {KEPT_BATCHES}
+    assert len(stats.plan_changes) == KEPT_CHANGES
+    figures = stats.to_json()
+    assert (figures["batches"], figures["rows"]) == (count, 20 * count)
+    assert (figures["plans"], figures["rows_per_second"]) == (count // 10, 10)
+    assert figures["cpu_seconds"] == 4 * count
+    assert (figures["imbalance_before"], figures["imbalance_after"]) == (1.5, 1.5)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import trades
@@ -24,7 +25,10 @@ runner = CliRunner()
 @pytest.fixture
 def flow(tmp_path: Path) -> Local:
     local = Local(tmp_path / "flow", STREAMS, SUBMISSIONS[:1])
-    local.batch({"trades": trades(np.random.default_rng(1), 50)})
+    rows = trades(np.random.default_rng(1), 50)
+    timeless = pa.array([None] * 3, rows.schema.field("ts").type)
+    bad = rows.slice(0, 3).set_column(0, "ts", timeless)
+    local.batch({"trades": pa.concat_tables([rows, bad])})
     return local
 
 
@@ -36,13 +40,15 @@ def invoke(*arguments: str) -> Any:
 
 def test_a_stopped_run(flow: Local, tmp_path: Path) -> None:
     write_run_note(flow.store, replace(RunNote(), ended_at=1.0))
-    flow.store.write_record("sinks/files/dear", {"next": 0})
+    flow.store.write_record("sinks/files/dear/000000", {"next": 0})
     found = invoke("status", str(tmp_path / "flow"))
     assert (found["state"], found["batches"], found["queries"]) == ("stopped", 1, 1)
     assert found["sinks_behind"] == {"files/dear": 1}
+    assert found["set_aside"] == {"trades": {"rows": 3, "ahead": 0}}
     shown = runner.invoke(app, ["status", str(tmp_path / "flow")]).stdout
     assert "stopped, since 19" in shown
     assert "1 batches behind" in shown
+    assert "3 rows: 3 without a valid event time, 0 ahead" in shown
     refused = runner.invoke(app, ["stop", str(tmp_path / "flow")])
     assert (refused.exit_code, "is not running" in refused.stderr) == (2, True)
 

@@ -1,4 +1,7 @@
-"""SIGTERM to the whole process group ends a run as Ctrl-C does: after its batch, in order."""
+"""SIGTERM to the whole process group ends a run as Ctrl-C does: after its batch, in order.
+
+PySpark sets a handler of its own for Ctrl-C, which would cancel the batch.
+"""
 
 import os
 import signal
@@ -25,7 +28,10 @@ def newest_entry(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_sigterm_to_the_process_group_stops_after_the_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_process_group_stops_after_the_batch(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC)
     command = "from evenflow.cli.app import main; main()"
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
@@ -38,7 +44,7 @@ def test_sigterm_to_the_process_group_stops_after_the_batch(tmp_path: Path) -> N
         until(lambda: any((tmp_path / "run/results/data").rglob("0*")), seconds=180)
         batch = newest_entry(tmp_path)
         until(lambda: newest_entry(tmp_path) > batch, seconds=180)
-        os.killpg(process.pid, signal.SIGTERM)
+        os.killpg(process.pid, number)
         assert process.wait(180) == 130
     finally:
         with suppress(ProcessLookupError):

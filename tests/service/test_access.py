@@ -32,6 +32,7 @@ READS = ["/api/state", "/api/queries", "/api/plan", "/api/hot-keys", "/metrics",
 WRITES = [
     (Role.SUBMIT, "POST", "/api/queries", {"name": "n", "sql": "SELECT 1"}, "submit"),
     (Role.SUBMIT, "DELETE", "/api/queries/a", None, "cancel"),
+    (Role.SUBMIT, "POST", "/api/queries/a/replace", {"sql": "SELECT 1"}, "replace"),
     (
         Role.SUBMIT,
         "POST",
@@ -48,6 +49,8 @@ WRITES = [
     (Role.OPERATE, "POST", "/api/workers/1/activate", {}, "activate"),
     (Role.OPERATE, "POST", "/api/stop", {}, "stop"),
     (Role.OPERATE, "POST", "/api/rollback", {}, "rollback"),
+    (Role.OPERATE, "POST", "/api/proposals/7/approve", {}, "approve"),
+    (Role.OPERATE, "POST", "/api/proposals/7/reject", {}, "reject"),
 ]
 
 
@@ -106,6 +109,7 @@ def _shapes() -> list[str]:
         .replace("templates/a", "templates/{name}")
         .replace("workers/1", "workers/{worker}")
         .replace("streams/a", "streams/{name}")
+        .replace("proposals/7", "proposals/{number}")
         for _, method, path, _, _ in WRITES
     ]
 

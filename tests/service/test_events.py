@@ -18,7 +18,10 @@ from tests.support.poll import until
 from tests.support.service_world import StreamSpec, World
 
 from evenflow.service import present, schemas
+from evenflow.service.correlation import correlation_matrix
+from evenflow.service.course import batch_point
 from evenflow.service.events import EventHub, EventsEndpoint
+from evenflow.service.keeping_up import keeping_up
 from evenflow.service.present import ObservedRun
 from evenflow.service.watcher import PublishedState
 
@@ -30,12 +33,13 @@ def published(batch: int, ballast: int = 0) -> PublishedState:
     seen = ObservedRun(
         world.plan, world.queries, {"trades": StreamSpec()}, (world.snapshot(batch),)
     )
-    points = [present.batch_point(world.snapshot(batch))]
+    points = [batch_point(world.snapshot(batch))]
     summary = schemas.RunSummary(
         status="running", batch=batch, at=0.0, batches=batch, workers=3, active=3, queries=3,
         imbalance=1.0, bound=1.1, mean_load=0.0, seconds=1.0, rows_per_second=0.0, rows=0,
         shipped_bytes=0.0, round_robin_bytes=0.0, plan_changes=0, moves=0, handed_bytes=0.0,
-        late=0, quarantined=0, refused=0,
+        late=0, set_aside=0, quarantined=0, refused=0, trigger_seconds=1.0,
+        keeping_up=keeping_up([], 1.0),
     )  # fmt: skip
     queries = present.query_infos(seen)
     whole = schemas.RunState(
@@ -44,12 +48,13 @@ def published(batch: int, ballast: int = 0) -> PublishedState:
         queries=queries,
         streams=[],
         hot_keys=[],
-        correlation=present.correlation_matrix(points, ()),
+        correlation=correlation_matrix(points, ()),
+        problems=[],
         decisions=[],
         points=points,
     )
     delta = schemas.StateDelta(summary=summary, points=points, decisions=[], queries=queries)
-    return PublishedState(seen, whole, delta)
+    return PublishedState(seen, whole, delta, [], [])
 
 
 HTTP = httpx.Client(timeout=10)  # one for all: each would read the system's certificates

@@ -106,9 +106,15 @@ def test_every_error_is_json(
         ("[" * 50_000, "body"),
         ('{"name": "\\ud800", "sql": "x"}', "body"),
         ("\xff", "body"),
+        ('{"name": "a", "sql": "x", "worker": true}', "worker: Input should be a valid integer"),
+        ('{"name": "a", "sql": "x", "worker": "1"}', "worker: Input should be a valid integer"),
+        ('{"name": "a", "sql": "x", "publish": 1}', "publish: Input should be a valid boolean"),
+        ('{"name": "a", "sql": "x", "name": "b"}', "'name' is given twice"),
+        ('{"name": "a", "sql": "x", "n\\u0061me": "b"}', "'name' is given twice"),
     ],
-    ids=["digits", "negative", "path", "nul", "deep", "half-character", "not-utf-8"],
-)
+    ids=["digits", "negative", "path", "nul", "deep", "half-character", "not-utf-8", "true",
+         "text", "one", "twice", "twice-escaped"],
+)  # fmt: skip
 def test_hostile_bodies_are_refused(server: Server, body: str, said: str) -> None:
     headers = {**WRITE, "Content-Type": "application/json"}
     found = HTTP.post(f"{server.url}/api/queries", headers=headers, content=body.encode("latin-1"))

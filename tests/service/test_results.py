@@ -25,7 +25,7 @@ class CountingRun:
     """A run with one result per batch, its number; batches are committed by hand."""
 
     queries: Mapping[str, Any] = MappingProxyType({})
-    streams = late = quarantined = watermarks = queries
+    streams = set_aside = ahead = late = quarantined = watermarks = queries
     snapshots = decisions = outcomes = refused = ()
     checkpoint_uri = "memory"
 

@@ -11,6 +11,9 @@ from evenflow.model.decision import BalanceMetrics, Outcome
 from evenflow.model.plan import Move
 from evenflow.model.routing import KeySplit, RoutingTable
 from evenflow.service import present
+from evenflow.service.correlation import correlation_matrix
+from evenflow.service.course import batch_point
+from evenflow.service.keys import hot_key_infos
 from evenflow.service.metrics import Metrics
 from evenflow.service.present import ObservedRun
 from evenflow.service.timeline import Timeline
@@ -27,16 +30,16 @@ def test_before_the_first_batch_everything_is_idle() -> None:
     assert [worker.load for worker in present.worker_infos(found)] == [0.0, 0.0, 0.0]
     assert [query.load for query in present.query_infos(found)] == [0.0, 0.0, 0.0]
     assert present.stream_infos(found)[0].workers == []
-    assert present.hot_key_infos(found) == []
-    assert present.correlation_matrix([], world.plan.active).values == []
+    assert hot_key_infos(found) == []
+    assert correlation_matrix([], world.plan.active).values == []
 
 
 def test_loads_are_shares_of_a_core() -> None:
     found = seen(World())
     assert [worker.load for worker in present.worker_infos(found)] == [0.5, 0.3, 0.1]
     assert [query.name for query in present.query_infos(found)] == ["a", "k", "b"]
-    assert present.query_infos(found, limit=1)[0].loads == [0.5, 0.0, 0.0]
-    point = present.batch_point(World().snapshot())
+    assert present.query_infos(found, limit=1)[0].loads == {0: 0.5}
+    point = batch_point(World().snapshot())
     assert (point.imbalance, point.rows_per_second) == (round(1.0 / 0.6, 4), 90.0)
 
 
@@ -53,26 +56,26 @@ def test_a_worker_is_draining_until_it_is_drained_in_the_plan() -> None:
 
 
 def test_a_hot_key_has_its_share_and_owner() -> None:
-    (key,) = present.hot_key_infos(seen(World()))
+    (key,) = hot_key_infos(seen(World()))
     assert (key.query, key.key, key.owner) == ("k", "hot", 1)
     assert key.share == pytest.approx(0.5 / 0.8)
 
 
 def test_hot_keys_stay_through_batches_without_rows_and_follow_the_plan() -> None:
     world = World()
-    keys = hot_key()
-    quiet = replace(keys, cost=np.zeros(1))
+    heavy = hot_key()
+    quiet = replace(heavy, cost=np.zeros(1))
     busy, idle = (
         world.snapshot(at, queries={"k": load([0.1, 0.6, 0.2], keys=found)})
-        for at, found in ((1, keys), (2, quiet))
+        for at, found in ((1, heavy), (2, quiet))
     )
-    moved = replace(world.plan, tables={"k": RoutingTable.from_entries(keys.hashes, [2])})
+    moved = replace(world.plan, tables={"k": RoutingTable.from_entries(heavy.hashes, [2])})
     after = replace(idle, next_plan=moved)
-    (key,) = present.hot_key_infos(ObservedRun(moved, world.queries, {}, (busy, after)))
+    (key,) = hot_key_infos(ObservedRun(moved, world.queries, {}, (busy, after)))
     assert (key.key, key.owner, key.owners) == ("hot", 2, [2])
-    split = RoutingTable().with_splits([KeySplit(int(keys.hashes[0]), (2, 0), "events")])
+    split = RoutingTable().with_splits([KeySplit(int(heavy.hashes[0]), (2, 0), "events")])
     shared = replace(idle, next_plan=replace(world.plan, tables={"k": split}))
-    (both,) = present.hot_key_infos(ObservedRun(world.plan, world.queries, {}, (busy, shared)))
+    (both,) = hot_key_infos(ObservedRun(world.plan, world.queries, {}, (busy, shared)))
     assert (both.owner, both.owners) == (2, [2, 0])
     assert key.share == pytest.approx(0.5 / 0.8)
 
@@ -82,10 +85,7 @@ def test_a_query_that_stopped_being_keyed_has_no_hot_keys() -> None:
     world = World()
     last = world.snapshot(1)
     gone = replace(last, next_plan=replace(world.plan, tables={}))
-    assert (
-        present.hot_key_infos(ObservedRun(world.plan, world.queries, {}, (world.snapshot(), gone)))
-        == []
-    )
+    assert hot_key_infos(ObservedRun(world.plan, world.queries, {}, (world.snapshot(), gone))) == []
 
 
 def test_fixed_cost_is_not_part_of_key_shares() -> None:
@@ -99,21 +99,28 @@ def test_streams_are_compared_with_round_robin() -> None:
     assert (stream.shipped_bytes, stream.workers) == (140.0, [0, 1, 2])
     # Alone, a is where it would be in turn: a full copy there, their keys for the others.
     assert stream.round_robin_bytes == 140.0
-    assert stream.readers == ["a", "b", "k"]
+    assert stream.readers == 3
 
 
-def test_correlation_equals_numpy_and_is_none_without_variation() -> None:
+def test_correlation_is_that_of_shares_and_none_without_variation() -> None:
     rng = np.random.default_rng(3)
-    series = np.column_stack((rng.random(20), rng.random(20), np.ones(20)))
+    shares = np.column_stack((rng.random(20) * 0.5, np.full(20, 0.25)))
+    shares = np.column_stack((shares, 1 - shares.sum(axis=1)))
+    tides = (
+        1 + rng.random((20, 1)) * 9
+    )  # the input rises and falls: loads all correlate, shares do not
     snapshots = [
-        World().snapshot(batch, queries={"a": load(row)}) for batch, row in enumerate(series)
+        World().snapshot(batch, queries={"a": load(row)})
+        for batch, row in enumerate(shares * tides)
     ]
-    found = present.correlation_matrix(
-        [present.batch_point(snapshot) for snapshot in snapshots], (0, 1, 2)
-    )
-    expected = np.corrcoef(series[:, 0], series[:, 1])[0, 1]
-    assert found.values[0][1] == pytest.approx(expected, abs=2e-3)
-    assert found.values[2] == [None, None, None]
+    points = [batch_point(snapshot) for snapshot in snapshots]
+    found = correlation_matrix(points, (0, 1, 2))
+    loads = np.array([point.loads for point in points])
+    assert np.corrcoef(loads[:, 0], loads[:, 1])[0, 1] > 0.3
+    assert found.values[0][2] == pytest.approx(-1.0, abs=1e-3)
+    assert [(pair.first, pair.second) for pair in found.apart[:1]] == [(0, 2)]
+    even = [point.model_copy(update={"loads": [0.5, 0.5, 0.5]}) for point in points]
+    assert correlation_matrix(even, (0, 1, 2)).values == [[None] * 3] * 3
 
 
 def test_timeline_adds_each_batch_once_and_joins_outcomes() -> None:
@@ -161,7 +168,7 @@ def test_key_values_texts_and_errors_are_escaped_and_bounded() -> None:
     keys = replace(hot_key(), names=(hostile + "x" * 5_000,))
     queries = {"k": load((0.0, 0.6, 0.2), keys=keys)}
     found = replace(seen(world, queries=queries), quarantined={"b": hostile * 1_000})
-    (key,) = present.hot_key_infos(found)
+    (key,) = hot_key_infos(found)
     assert key.key.startswith("\\x1b[31m\\u202e<img")
     assert len(key.key) <= 250
     infos = {info.name: info for info in present.query_infos(found)}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.poll import until
-from tests.support.service_world import FakeRun, decision
+from tests.support.service_world import FakeRun, World, decision
 
 from evenflow.service.watcher import PublishedState, Watcher
 
@@ -23,6 +23,7 @@ def test_a_batch_is_published_once_with_its_delta() -> None:
     found = watcher(shown)
     first = looked(found).state.summary
     assert (first.status, first.batch, first.late, first.quarantined) == ("starting", None, 3, 1)
+    assert first.set_aside == 5
     assert found.poll() is None
     shown.batch(0)
     shown.batch(1)
@@ -57,3 +58,21 @@ def test_errors_of_the_run_are_reported_and_survived() -> None:
     finally:
         found.stop()
     assert not found.is_alive
+
+
+def test_the_whole_run_begins_with_its_history() -> None:
+    shown = FakeRun()
+    shown.past = [World().snapshot(batch) for batch in range(8)]
+    for batch in range(5, 9):  # a batch may be recorded and still be in memory
+        shown.batch(batch)
+    found = watcher(shown)
+    found.start(lambda _: None, lambda: None)
+    try:
+        until(lambda: found.current is not None)
+        shown.batch(9)
+        until(lambda: found.current is not None and len(found.current.course) == 10)
+        assert found.current is not None
+        assert [point.batch for point in found.current.course] == list(range(10))
+        assert [point.batch for point in found.current.state.points] == list(range(5, 10))
+    finally:
+        found.stop()

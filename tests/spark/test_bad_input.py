@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,22 +11,20 @@ from tests.support.poll import until
 from tests.support.spark_harness import (
     BEGIN_US,
     SECOND,
+    SUMS,
     Play,
     batch_rows,
     closing,
     rows_of,
-    shifted,
     stream,
-    trades,
+    trade_batches,
     write_batches,
 )
 
 import evenflow
 from evenflow.errors import InputError, SourceError
 
-SUMS = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
-    FROM trades GROUP BY window(ts, '10 seconds'), symbol"""
-ROWS = [shifted(trades(np.random.default_rng(at), 40, span_s=8), 8 * at) for at in range(3)]
+ROWS = trade_batches(3)
 
 
 def damage(folder: Path) -> list[Path]:

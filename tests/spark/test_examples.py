@@ -144,3 +144,27 @@ def test_own_dataframe(
     shown = capfd.readouterr().out.splitlines()
     assert next(line for line in shown if "digit" in line).split() == ["at", "digit", "n"]
     assert len(shown) > 10, "a second has ten digits"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("time_column", [None, "at"])
+def test_your_csv(
+    spark: SparkSession,
+    tmp_path: Path,
+    time_column: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    example = module("00_your_csv")
+    monkeypatch.setattr(example, "BATCHES", 2)
+    file = tmp_path / "visits.csv"
+    hours = [f"2024-05-01 {hour:02d}:00:00" for hour in range(21)]
+    lines = [f"{page},{hour}" for hour in reversed(hours) for page in ("home", "home", "help")]
+    file.write_text("\n".join(["page,at", *lines]))
+    (tmp_path / "folder").mkdir()
+    example.main(tmp_path / "folder", str(file), "page", time_column)
+    shown = capfd.readouterr().out
+    assert "63 rows" in shown
+    if time_column:
+        assert "2024-05-01 00:00:00+00:00 home 2" in " ".join(shown.split())
+    assert shown.index("  home: ") < shown.index("  help: "), "heaviest first"

@@ -4,7 +4,7 @@ The table of all faults and their tests is in docs/reference/faults.md.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +16,14 @@ from tests.support.operators import Greedy
 from tests.support.spark_harness import (
     BEGIN_US,
     SECOND,
+    SUMS,
     Play,
     batch_rows,
     closing,
     rows_of,
     shifted,
+    stream,
+    trade_batches,
     trades,
     write_batches,
 )
@@ -29,38 +32,59 @@ import evenflow
 from evenflow.errors import SourceError
 from evenflow.spark.driver.completed_batch import CompletedBatch
 
-SQL = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q FROM trades
-    GROUP BY window(ts, '10 seconds'), symbol"""
 GROUPS = Path("/sys/fs/cgroup/memory")
 
 
 def flow_over(play: Play) -> evenflow.Flow:
     flow = play.flow()
-    flow.query("sums", SQL, key="symbol")
+    flow.query("sums", SUMS, key="symbol")
     return flow
 
 
+@pytest.mark.parametrize("place", ["local", "remote"])
 def test_a_source_file_vanishes_or_changes_before_its_batch_is_committed(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, place: str
 ) -> None:
-    given = [shifted(trades(np.random.default_rng(at), 40, span_s=8), 8 * at) for at in range(3)]
+    given = trade_batches(3)
     end = closing(given[0], BEGIN_US + 3600 * SECOND)
     write_batches(tmp_path / "trades", [*given, end])
-    file, play = tmp_path / "trades/000001.parquet", Play(spark, tmp_path, workers=2)
+    file, folder = tmp_path / "trades/000001.parquet", str(tmp_path / "trades")
+    if place == "remote":  # another file system for Spark than the local disk
+        spark.conf.set("fs.viewfs.mounttable.faults.link./rows", tmp_path.as_uri())
+        folder = "viewfs://faults/rows/trades"
+
+    def start(controller: Callable[[CompletedBatch], None] | None = None) -> evenflow.Run:
+        reader = spark.readStream.schema(stream(spark, tmp_path, "trades").schema)
+        frame = reader.option("maxFilesPerTrigger", 1).parquet(folder)
+        flow = evenflow.Flow(spark, workers=2, checkpoint=str(tmp_path / "checkpoint"))
+        flow.source("trades", frame, time="ts", watermark="5 seconds")
+        flow.query("sums", SUMS, key="symbol")
+        return flow.start(available_now=True, controller=controller)
 
     def remove(batch: CompletedBatch) -> None:
         if batch.number == 0:  # Spark has listed the file for the next batch
             shutil.move(file, tmp_path / "kept")
 
-    run = flow_over(play).start(available_now=True, controller=remove)
-    with pytest.raises(SourceError, match=r"000001\.parquet"):
-        run.await_termination()
+    def fail(batch: CompletedBatch) -> None:
+        if batch.number == 1:
+            raise RuntimeError("the driver fails after Spark has read the file")
+
+    with pytest.raises(SourceError, match=r"000001\.parquet cannot be read: it is gone; put"):
+        start(remove).await_termination()
+    with pytest.raises(SourceError, match=r"000001\.parquet cannot be read: it is gone; put"):
+        start().await_termination()
+    shutil.move(tmp_path / "kept", file)
+    with pytest.raises(Exception, match="the driver fails"):
+        start(fail).await_termination()
+    shutil.move(file, tmp_path / "kept")
+    with pytest.raises(SourceError, match=r"000001\.parquet cannot be read: it is gone; put"):
+        start().await_termination()
     # It comes back, with more rows than before: the batch runs again as if it had always had them.
     changed = pa.concat_tables([given[1], given[1].slice(0, 10)])
     write_batches(tmp_path / "trades", [changed], first=1)
-    last = flow_over(play).start(available_now=True)
+    last = start()
     last.await_termination()
-    expected = batch_rows(spark, SQL, {"trades": pa.concat_tables([given[0], changed, given[2]])})
+    expected = batch_rows(spark, SUMS, {"trades": pa.concat_tables([given[0], changed, given[2]])})
     assert rows_of(last.results("sums")) == expected
     assert dict(last.quarantined) == {}
 
@@ -97,5 +121,5 @@ def test_a_worker_killed_for_its_memory_changes_nothing(
     assert dict(run.quarantined) == {}
     assert rows_of(run.results("greedy")) == {(40,): 1, (80,): 1, (120,): 1, (121,): 1}
     assert rows_of(run.results("sums")) == batch_rows(
-        spark, SQL, {"trades": pa.concat_tables(given)}
+        spark, SUMS, {"trades": pa.concat_tables(given)}
     )

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.support.functions import doubled
 from tests.support.operators import Counter, Total
 from tests.support.poll import until
 from tests.support.spark_harness import Play, rows_of, shifted, trades, write_batches
@@ -221,6 +223,8 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
     flow = play.flow()
     flow.operator("total", Total, "trades")
     flow.operator("counts", Counter, "trades", key="symbol")
+    flow.function("doubled", doubled, returns="DOUBLE")
+    flow.query("twice", "SELECT ts, symbol, doubled(qty) AS d FROM trades", key="symbol")
     run = flow.start(trigger="100 milliseconds")
     given = [trades(np.random.default_rng(1), 20)]
     hashes = hash_keys(pa.array([None, "a", "b", "c", "d", "e'"]))
@@ -243,6 +247,8 @@ def test_python_operators_keep_their_state_when_a_plan_moves_them(play: Play) ->
         run.stop()
     assert (dict(run.quarantined), dict(run.late)) == ({}, {})
     assert rows_of(run.results("total")) == {(20,): 1, (35,): 1, (50,): 1, (65,): 1}
+    wanted = 2.0 * pc.sum(pa.concat_tables(given)["qty"]).as_py()
+    assert run.results("twice").agg(F.sum("d")).collect() == [(wanted,)]
     for name, seen in (("counts", given), ("later", given[1:])):
         symbols = pa.concat_tables(seen)["symbol"].to_pylist()
         last = rows_of(run.results(name).groupBy("symbol").agg(F.max("n")))

@@ -50,8 +50,9 @@ def test_the_starter_runs_and_is_delivered_once(
     assert "1,200" in capsys.readouterr().out
 
     # A crash may come between a delivery and the note of it: the batches are delivered again.
-    for note in (tmp_path / "starter-run/sinks/files").iterdir():
-        note.unlink()
+    for note in (tmp_path / "starter-run/sinks/files").rglob("*"):
+        if note.is_file():
+            note.unlink()
     more = starter(tmp_path, "queries.more=SELECT ts, qty FROM trades WHERE qty < 0")
     again = run_spec_on(spark, more, RunOptions(), threading.Event())
     assert (again["exit_code"], again["rows"], sum(again["results"].values())) == (0, 0, 0)

@@ -2,32 +2,28 @@
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from tests.support.evil_operators import Counted, DueSleeps, Sleeps
+from tests.support.evil_operators import Counted, Crashes, DueSleeps, HoldsTheLock, Sleeps
 from tests.support.poll import until
 from tests.support.spark_harness import (
     BEGIN_US,
     SECOND,
+    SUMS,
     Play,
     batch_rows,
     closing,
     rows_of,
-    shifted,
-    trades,
+    trade_batches,
     write_batches,
 )
-
-SUMS = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
-    FROM trades GROUP BY window(ts, '10 seconds'), symbol"""
 
 
 def test_hanging_operators_are_found_and_can_be_left_out(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    play, rng = Play(spark, tmp_path, workers=2), np.random.default_rng(3)
-    rows = [shifted(trades(rng, 40, span_s=8), 8 * at) for at in range(3)]
+    play = Play(spark, tmp_path, workers=2)
+    rows = trade_batches(3)
     write_batches(tmp_path / "trades", rows[:2])
     flow = play.flow()
     flow.query("sums", SUMS, key="symbol")
@@ -47,3 +43,27 @@ def test_hanging_operators_are_found_and_can_be_left_out(
     assert "started without it" in again.quarantined["counted"]
     expected = batch_rows(spark, SUMS, {"trades": pa.concat_tables(rows)})
     assert rows_of(again.results("sums")) == expected
+
+
+def test_isolated_operators_cost_no_worker_process(spark: SparkSession, tmp_path: Path) -> None:
+    """A crash and a hang that no interrupt ends: each batch is done in one attempt."""
+    play = Play(spark, tmp_path, workers=2)
+    rows = trade_batches(2)
+    write_batches(tmp_path / "trades", [*rows, closing(rows[0], BEGIN_US + 3600 * SECOND)])
+    flow = play.flow()
+    flow.query("sums", SUMS, key="symbol")
+    flow.operator("crashes", Crashes, "trades", isolate=True)
+    flow.operator("hangs", HoldsTheLock, "trades", isolate=True)
+    flow.operator("counted", Counted, "trades", isolate=True)
+    run = flow.start(trigger="200 milliseconds")
+    try:
+        expected = batch_rows(spark, SUMS, {"trades": pa.concat_tables(rows)})
+        until(lambda: rows_of(run.results("sums")) == expected, run)
+        assert set(run.quarantined) == {"crashes", "hangs"}
+        assert "signal 11" in run.quarantined["crashes"]
+        assert "time limit" in run.quarantined["hangs"]
+        assert [row.n for row in run.results("counted").collect()] == [40, 80, 81]
+    finally:
+        run.stop()
+    # A worker's process that ended would have left a note of its attempt.
+    assert not list((tmp_path / "checkpoint").glob("attempts/*/*"))

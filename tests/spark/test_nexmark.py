@@ -19,21 +19,27 @@ from tests.support.spark_harness import (
 )
 
 from evenflow.datasets.event_time import START_US
-from evenflow.datasets.nexmark import FIRST_ID, QUERIES, SCHEMAS, generate_events
+from evenflow.datasets.nexmark import FIRST_ID, QUERIES, SCHEMAS, SIDE_INPUT, generate_events
 from evenflow.model import Plan, RoutingTable, hash_keys
 
 KEYED: Mapping[str, str | dict[str, str]] = {
     "q1": "auction",
     "q3": {"auction": "seller", "person": "id"},
     "q8": {"person": "id", "auction": "seller"},
+    "q9": {"auction": "id", "bid": "auction"},
+    "q11": "bidder",
+    "q19": "auction",
 }
+FAST = ("q0", "q1", "q2", "q3", "q4", "q5", "q7", "q8", "q9", "q11", "q19")
+DAILY = ("q15", "q16", "q17")  # no day ends here; tests/sql asks Spark
+OPEN = {"q5": 1, "q11": 0, "q12": 0, "q18": 0, "q19": 0}  # the column that is NULL
 IDS = hash_keys(pa.array(range(FIRST_ID, FIRST_ID + 150)))
 END_US = START_US + 3600 * SECOND
 
 
 def any_plan(rng: np.random.Generator, workers: int) -> Plan:
     """Some queries and the keys of some others thrown onto any worker."""
-    whole = [name for name in QUERIES if name not in KEYED and rng.random() < 0.7]
+    whole = [name for name in FAST if name not in KEYED and rng.random() < 0.7]
     tables = {
         name: RoutingTable.from_entries(IDS, rng.integers(0, workers, len(IDS)).tolist())
         for name in KEYED
@@ -56,15 +62,20 @@ def test_all_queries_in_one_flow_answer_as_spark_does(
         at: any_plan(rng, workers) for at in range(batches) if not at or rng.random() < 0.7
     }
     flow = play.flow()
-    for name, sql in QUERIES.items():
+    flow.table("side_input", spark.createDataFrame(SIDE_INPUT))
+    spark.createDataFrame(SIDE_INPUT).createOrReplaceTempView("side_input")
+    asked = {n: sql for n, sql in QUERIES.items() if n in FAST or (seed == 2 and n not in DAILY)}
+    for name, sql in asked.items():
         flow.query(name, sql, key=KEYED.get(name))
     run = play.run(flow)
     assert (dict(run.quarantined), dict(run.late), run.refused) == ({}, {}, ())
     assert any(report.handoffs for batch in run.batches for report in batch.reports)
     views = {n: pa.concat_tables([table, closing(table, END_US)]) for n, table in rows.items()}
-    for name, sql in QUERIES.items():
+    for name, sql in asked.items():
         expected = batch_rows(spark, sql, views if name == "q0" else {})
-        if name == "q5":  # the closing row's own windows, of no auction, stay open
-            expected = Counter({row: n for row, n in expected.items() if row[1] is not None})
+        if name in OPEN:  # the windows of the closing row, which has no auction, stay open
+            expected = Counter(
+                {row: n for row, n in expected.items() if row[OPEN[name]] is not None}
+            )
         assert expected, f"{name} gives nothing: the test is empty"
         assert rows_of(run.results(name)) == expected, name

@@ -65,6 +65,7 @@ def test_a_run_shows_itself() -> None:
 def test_decisions_and_moves_as_tables() -> None:
     run: Any = ShownRun()
     decisions = notebook.to_pandas(run)
+    assert str(decisions["at"].dtype) == "datetime64[ns, UTC]"
     assert decisions["changed"].tolist() == [False, True, False]
     assert decisions["why"].unique().tolist() == ["a worker had too much load"]
     moves = notebook.to_pandas(run, "moves")
@@ -86,7 +87,9 @@ def test_explain() -> None:
     with pytest.raises(InputError, match="the last ones are 0 to 2"):
         notebook.explain(run, 9)
     run.decisions = (decision(0),)
-    with pytest.raises(InputError, match="has not changed yet"):
+    assert notebook.explain(run).batch == 0, "why nothing was changed"
+    run.decisions = ()
+    with pytest.raises(InputError, match="no decision yet"):
         notebook.explain(run)
 
 

@@ -130,9 +130,11 @@ def fills(page: Page) -> None:
     expect(page.get_by_test_id("correlation").locator("td.cell")).to_have_count(9)
     expect(page.get_by_test_id("streams").locator("tbody tr")).to_have_count(2)
     expect(page.get_by_test_id("network").locator("[data-node]")).to_have_count(5)
-    expect(page.get_by_test_id("workers").locator("tbody tr")).to_have_count(3)
+    expect(page.get_by_test_id("workers").locator("tbody:not(.spacer) tr")).to_have_count(3)
     expect(page.get_by_test_id("chart-load").locator("canvas")).to_be_visible()
-    expect(page.get_by_test_id("figure-rows-a-second").locator("dd span")).not_to_have_text("0")
+    expect(page.get_by_test_id("figure-rows-into-queries").locator("dd span")).not_to_have_text(
+        "0/s"
+    )
 
 
 def submits_and_cancels(page: Page) -> None:
@@ -160,10 +162,10 @@ def submits_and_cancels(page: Page) -> None:
 
 def drains(page: Page) -> None:
     page.get_by_test_id("worker-2").click()
-    row = page.get_by_test_id("workers").locator("tbody tr").nth(2)
+    row = page.get_by_test_id("workers").locator("tbody:not(.spacer) tr").nth(2)
     expect(row.locator(".chip")).to_have_text("drained")
     listed = page.get_by_test_id("decisions").locator("li", has_text="drain")
-    listed.first.locator("button").click()
+    listed.first.locator("a").click()
     expect(page.get_by_test_id("detail")).to_contain_text("drain")
     expect(page.get_by_test_id("detail").locator(".numbers td").first).to_be_visible()
     expect(row.get_by_role("button")).to_have_text("Activate")

@@ -47,8 +47,8 @@ def test_all_problems_are_reported_with_positions(tmp_path: Path) -> None:
     assert refusals(tmp_path, text) == [
         "spec:1:1: worker: unknown field; did you mean 'workers'? The fields are name, "
         "workers, checkpoint, durability, storage, trigger, available_now, compare, datasets, "
-        "sources, tables, queries, templates, operators, balancing, limits, results, sinks, "
-        "spark, service",
+        "sources, tables, queries, templates, operators, functions, balancing, alerts, tenants, "
+        "limits, results, sinks, spark, service",
         "spec:1:1: workers: is required but missing",
         "spec:6:11: sources.trades.time: is required but missing",
         "spec:6:29: sources.trades.tme: unknown field; did you mean 'time'? The fields are "
@@ -64,6 +64,8 @@ def test_all_problems_are_reported_with_positions(tmp_path: Path) -> None:
     ("before", "after", "wanted"),
     [
         ("1 second", "1 parsec", "spec:6:50: sources.trades.watermark: watermark '1 parsec' has"),
+        ("workers: 2", "workers: true", "spec:1:10: workers: expected an integer, got True"),
+        ("rows: 50", "rows: on", "spec:4:44: datasets.market.rows: expected an integer, got True"),
         ("time: ts", "time: at", "spec:6:35: sources.trades.time: the event-time column 'at' is"),
         ("kind: market", "kind: moon", "spec:4:18: datasets.market.kind: expected one of 'market'"),
         ("rows: 50", "rows: 0", "spec:4:11: datasets.market: rows must be 1 or more, got 0"),
@@ -109,6 +111,8 @@ tables:
 templates:
   limit: {sql: "SELECT ts FROM trades WHERE symbol = :s", subscriptions: none.csv}
   above: {sql: "SELECT ts FROM trades WHERE price > :p", subscriptions: {dataset: market, part: x}}
+functions:
+  upper: {function: "math:sqrt", returns: DOUBLE}
 operators:
   own: {class: "no.such:Thing", streams: trades}
 sinks:
@@ -126,6 +130,7 @@ def test_references_between_sections_are_checked(tmp_path: Path) -> None:
         f"tables.files.path: got 'nowhere/*.csv'; no file matches {tmp_path}/nowhere/*.csv",
         "templates.limit.subscriptions: got 'none.csv'; no such file",
         "templates.above.subscriptions: dataset 'market' has no table 'x'; tables: limits, sectors",
+        "functions.upper: function 'upper' exists already",
         "operators.own.class: no.such:Thing cannot be imported",
         "sinks.out.path: 7 queries would write to the same path; add {query} to it",
         "sinks.to.path: is required for the format parquet, but missing",

@@ -56,7 +56,7 @@ HOSTILE = [
     "SELECT (SELECT max(qty) FROM quotes) AS x FROM trades",
     "SELECT qty AS x FROM trades WHERE qty > ALL (SELECT v FROM quotes)",
     "SELECT [x for x in [1,2]] AS x FROM trades",
-    "SELECT transform(array(1), x -> x + 1) AS x FROM trades",
+    "SELECT transform(range(9), x -> x + 1) AS x FROM trades",
     "WITH d AS (DELETE FROM trades RETURNING 1) SELECT * FROM d",
     "SELECT * FROM trades AT (VERSION => 1)",
     "SELECT * FROM (VALUES (1), (2)) AS v(x)",

@@ -71,6 +71,8 @@ def test_other_arrow_types_are_read_as_the_types_of_spark() -> None:
         ({"batches": 0}, "at least 1"),
         ({"workers": 0}, "at least 1"),
         ({"time": {"other": "ts"}}, "no event-time column"),
+        ({"time": {"t": "ts", "other": "ts"}}, "names 'other', which is not among the streams"),
+        ({"tables": {"r": [1]}}, "'r' must be a pyarrow.Table, got list"),
         ({"time": "x"}, "cast it to TIMESTAMP"),
         ({"time": "no"}, "is not in the stream"),
         ({"watermark": "soon"}, "not a duration"),

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from tests.support.function_calls import is_inexact
 from tests.support.sql_grammar import INEXACT, Expr, with_leaves
 from tests.support.sql_values import SCHEMA
 
@@ -16,6 +17,7 @@ from evenflow import run_local
 from evenflow.errors import InputError
 from evenflow.sql import Catalog, Engine, Program, Stream, compile_query
 from evenflow.sql.spill import EngineMemory
+from evenflow.sql.types import canonical_type
 
 FAILS = "fails"
 GROUP = 20
@@ -69,7 +71,7 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
         valid = column.is_valid().to_pylist()
         return [tuple(v) if ok else None for ok, *v in zip(valid, *parts, strict=True)]
     values = column.to_pylist()
-    return [repr(v) if isinstance(v, float) else v for v in values]
+    return [repr(v) if isinstance(v, float | list) else v for v in values]
 
 
 def register_view(spark: SparkSession, name: str, rows: pa.Table) -> None:
@@ -204,6 +206,7 @@ class Duel:
             sql = f"SELECT {e.text} AS c FROM t"
             return row, Difference(e.shape, category, sql, {"t": one}, str(ours), str(spark))
 
+        inexact = e.template in INEXACT or is_inexact(e.template)
         if theirs.type is None and not theirs.values:
             return difference("spark refuses", 0, mine.type, theirs.message)  # type: ignore[no-any-return]
         for row, value in mine.values.items():
@@ -213,9 +216,9 @@ class Duel:
                     category = "ours fails" if value is FAILS else "spark fails"
                     shown = mine.message if value is FAILS else value
                     return difference(category, row, shown, other)  # type: ignore[no-any-return]
-            elif theirs.type not in (mine.type, None):
+            elif theirs.type is not None and canonical_type(theirs.type) != mine.type:
                 return difference("type", row, mine.type, theirs.type)  # type: ignore[no-any-return]
-            elif value != other and not (e.template in INEXACT and close(value, other)):
+            elif value != other and not (inexact and close(value, other)):
                 return difference("value", row, repr(value), repr(other))  # type: ignore[no-any-return]
         return None
 
@@ -293,7 +296,7 @@ def compare_query(
     if isinstance(ours, str):
         category = "ours fails"
     elif not isinstance(theirs, str):
-        if [f.type for f in ours.schema] != [f.type for f in theirs.schema]:
+        if [f.type for f in ours.schema] != [canonical_type(f.type) for f in theirs.schema]:
             category = "type"
         elif same_rows(ours, theirs):
             return None

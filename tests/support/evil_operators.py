@@ -1,9 +1,14 @@
 """Operators that misbehave wherever our code calls them; each must harm only itself."""
 
+import contextlib
+import ctypes
+import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -124,6 +129,94 @@ class Sleeps(Counted):
         time.sleep(600)
 
 
+class KillsItself(Counted):
+    def step(self, *_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ExitsAtOnce(Counted):
+    def step(self, *_: Any) -> Any:
+        os._exit(0)
+
+
+class Crashes(Counted):
+    """A fault in native code."""
+
+    def step(self, *_: Any) -> Any:
+        return ctypes.string_at(0)
+
+
+class ClosesFiles(Counted):
+    """Closes every open file, the connection to Spark or to the worker among them."""
+
+    def step(self, *given: Any) -> Any:
+        os.closerange(0, 1000)
+        return super().step(*given)
+
+
+class HoldsTheLock(Counted):
+    """Holds the interpreter's lock for ever: no other thread of its process runs again."""
+
+    def step(self, *_: Any) -> Any:
+        return ctypes.PyDLL(None).pause()
+
+
+class LeavesAHog(Counted):
+    """Answers, but leaves a thread behind that holds the interpreter's lock."""
+
+    def step(self, *given: Any) -> Any:
+        def hold() -> None:
+            time.sleep(0.05)
+            ctypes.PyDLL(None).pause()
+
+        threading.Thread(target=hold, daemon=True).start()
+        return super().step(*given)
+
+
+class WritesGarbage(Counted):
+    """Writes what is no message into every open file."""
+
+    def step(self, *given: Any) -> Any:
+        for number in range(3, 64):
+            with contextlib.suppress(OSError):
+                os.write(number, b"\xff" * 64)
+        return super().step(*given)
+
+
+class IgnoresSignals(Counted):
+    """Cannot be interrupted or asked to end."""
+
+    def step(self, *_: Any) -> Any:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)
+        while True:
+            time.sleep(1)
+
+
+class Leaks(Counted):
+    """Takes memory step by step and keeps it."""
+
+    kept: ClassVar[list[bytes]] = []
+
+    def step(self, *given: Any) -> Any:
+        for _ in range(200):
+            self.kept.append(b"\1" * (64 << 20))
+        return super().step(*given)
+
+
+class Computes(Counted):
+    """Takes a third of a second of CPU time and more."""
+
+    def step(self, *given: Any) -> Any:
+        began = time.process_time()
+        while time.process_time() < began + 0.35:
+            pass
+        return super().step(*given)
+
+
+# Only `isolate` contains these: the first end or spoil the process, the others hang it.
+DEADLY = (KillsItself, ExitsAtOnce, Crashes, ClosesFiles, WritesGarbage, Leaks)
+STUCK = (HoldsTheLock, LeavesAHog, IgnoresSignals)
 FAILING = (
     RaisesOnOpen,
     ExitsOnStep,

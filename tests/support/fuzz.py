@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from tests.support.differential import Difference, Duel, compare_query
-from tests.support.sql_grammar import Grammar
+from tests.support.function_calls import CallGrammar
+from tests.support.sql_grammar import Expr, Grammar
 from tests.support.sql_queries import Query, QueryGrammar
 from tests.support.sql_values import rows
 
@@ -25,8 +26,19 @@ class Round:
 
 def expressions(spark: SparkSession, seed: int, count: int, *, failing_rows: int = 1) -> Round:
     """Compare random expressions on adversarial rows."""
-    duel, grammar = Duel(spark, rows(seed), failing_rows=failing_rows), Grammar(seed)
+    grammar = Grammar(seed)
     drawn = [grammar.expression() for _ in range(count)]
+    return _compare(spark, seed, drawn, failing_rows)
+
+
+def calls(spark: SparkSession, seed: int, count: int, *, failing_rows: int = 1) -> Round:
+    """Compare calls of every function on operands of random kinds; most are refused."""
+    grammar = CallGrammar(seed)
+    return _compare(spark, seed, [grammar.call() for _ in range(count)], failing_rows)
+
+
+def _compare(spark: SparkSession, seed: int, drawn: list[Expr], failing_rows: int) -> Round:
+    duel, count = Duel(spark, rows(seed), failing_rows=failing_rows), len(drawn)
     found = duel.differences(drawn)
     result = Round(count, count - duel.refused)
     for e, _row, difference in found:
@@ -100,5 +112,6 @@ def describe(difference: Difference) -> str:
     """Write a difference as (sql, rows, ours, spark)."""
     lines = [f"{difference.category}: {difference.shape}", f"  sql:   {difference.sql}"]
     for name, table in difference.data.items():
-        lines += [f"  {name}: {line}" for line in table.slice(0, 5).to_pylist()]
+        rows = table.slice(0, 5)
+        lines += [f"  {name}.{column}: {rows.column(column)}" for column in rows.column_names]
     return "\n".join([*lines, f"  ours:  {difference.ours}", f"  spark: {difference.spark}"])

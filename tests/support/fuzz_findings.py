@@ -7,7 +7,7 @@ exactly what matches the pattern of a finding: `category: shape` of the innermos
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from evenflow.sql import read_schema
 
 NAN = float("nan")
 _INSTANT = datetime(2024, 3, 31)
+_FIRST_DAY = date(1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ FINDINGS: tuple[Finding, ...] = (
             r"value: (TRY_)?CAST\(F(32|64) AS DECIMAL",
             "SELECT CAST(a AS DECIMAL(38,18)) AS c FROM t", "a DOUBLE",
             ((-9.223372174293729e17,),)),
+    Finding("the ends of the range of TIMESTAMP and DATE fail: they are infinity to DuckDB",
+            r"ours fails: (timestamp_micros\(I64|date_from_unix_date\(I32)",
+            "SELECT timestamp_micros(a) AS c FROM t", "a BIGINT", ((2**63 - 1,),)),
 )  # fmt: skip
 
 # Differences that were found and mended, as the smallest case: both engines answer alike.
@@ -94,4 +98,40 @@ MENDED: tuple[Finding, ...] = (
     Finding("the first of equal zeros", "",
             "SELECT least(a, b) AS c, greatest(a, b) AS d FROM t", "a FLOAT, b FLOAT",
             ((-0.0, 1e-45), (0.0, -0.0), (-0.0, 0.0), (None, -0.0), (NAN, -0.0))),
+    Finding("bround of FLOAT", "", "SELECT bround(a, 1) AS c, bround(a) AS d, round(a, 12) AS e "
+            "FROM t", "a FLOAT", ((4.35,), (2.5,), (-0.25,), (1e-45,), (NAN,))),
+    Finding("the width of characters beyond U+FFFF", "",
+            "SELECT format_string('%5s|%-4s|%1s', a, a, a) AS c FROM t", "a STRING",
+            (("\U0001f600x",), ("日本",), ("",), (None,), ("x" * 7,))),
+    Finding("months before the year 1", "",
+            "SELECT months_between(a, CAST(a AS TIMESTAMP) - INTERVAL 2 SECONDS) AS c, "
+            "months_between(date_sub(a, 800000), a) AS d FROM t", "a DATE",
+            ((_FIRST_DAY,), (date(9999, 12, 31),))),
+    Finding("years of more or fewer than four digits", "",
+            "SELECT CAST(TRY_CAST(a AS TIMESTAMP) AS STRING) AS c FROM t", "a STRING",
+            tuple((text,) for text in ("+12345-02-29", "-0044-03-15 12:00:00", "0000-02-29",
+                                       "99999-12-31 23:59:59+01:00", "2024-13-01", "999999"))),
+    Finding("negative zero", "", "SELECT atan2(a, b) AS c, array_distinct(array(a, b)) AS d, "
+            "array_union(array(a), array(b)) AS e FROM t", "a DOUBLE, b DOUBLE",
+            ((0.0, -0.0), (-0.0, -0.0), (-0.0, None), (NAN, -1.0))),
+    Finding("base 64 among other characters", "", "SELECT unbase64(a) AS c FROM t", "a STRING",
+            (("yyyy-MM-dd HH:mm:ss",), ("YW Jj",), ("YQ==",), ("YWI=",), ("-",), ("YQ==\n",))),
+    Finding("half a base 64", "", "SELECT unbase64(a) AS c FROM t", "a STRING", (("YWJjZ",),)),
+    Finding("base 64 after its end", "", "SELECT unbase64(a) AS c FROM t", "a STRING",
+            (("YQ=a",),)),
+    Finding("types of nested values", "", "SELECT typeof(map(a, b)) AS c, typeof(struct(a, b)) "
+            "AS d, typeof(array(b)) AS e FROM t", "a INT, b DOUBLE", ((1, 2.0),)),
+    Finding("zero for NULL", "", "SELECT zeroifnull(a) AS c, zeroifnull(b) AS d, nvl(a, 1) AS e "
+            "FROM t", "a SMALLINT, b FLOAT", ((None, None), (3, 2.5))),
+    Finding("large numbers with commas", "", "SELECT format_number(a, 2) AS c, "
+            "format_number(b, 0) AS d FROM t", "a DOUBLE, b FLOAT",
+            ((1e22, 3.4028234663852886e38), (9007199254740993.0, 0.5), (1.005, -2.5))),
+    Finding("seconds that wrap around", "", "SELECT from_unixtime(a) AS c FROM t", "a BIGINT",
+            ((-(2**63),), (0,), (-1,), (253402300800,))),
+    Finding("a bit beyond the type", "", "SELECT bit_get(a, 12) AS c FROM t", "a TINYINT",
+            ((-1,),)),
+    Finding("a time zone that is NULL", "", "SELECT to_utc_timestamp(a, b) AS c FROM t",
+            "a TIMESTAMP, b STRING", ((_INSTANT, None), (_INSTANT, "Asia/Tokyo"))),
+    Finding("a capital that is two small letters", "", "SELECT initcap(a) AS c FROM t", "a STRING",
+            (("\u0130",),)),
 )  # fmt: skip

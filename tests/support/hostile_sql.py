@@ -215,7 +215,7 @@ CASES: tuple[HostileSql, ...] = (
     HostileSql("interval-text", "bounds", column(f"ts + INTERVAL '{DIGITS} days'")),
     HostileSql("interval-sum", "bounds",
                column("ts" + " + INTERVAL 36000 DAYS" * 150)),
-    HostileSql("interval-month", "bounds", column("ts + INTERVAL 1 MONTH")),
+    HostileSql("interval-month", "bounds", column("ts + INTERVAL 1 MONTH"), accepted=True),
     HostileSql("number-5000-digits", "bounds", column(DIGITS)),
     HostileSql("negative-5000-digits", "bounds", column(f"-{DIGITS}")),
     HostileSql("fraction-5000-digits", "bounds", column(f"0.{DIGITS}")),
@@ -238,7 +238,7 @@ CASES: tuple[HostileSql, ...] = (
     # Functions that take long on some rows.
     HostileSql("like-many-percent", "time", column(f"note LIKE '{'%a' * 30}b'"), True),
     HostileSql("like-percent-long", "time", column(f"note LIKE '{'%_' * 2000}'"), True),
-    HostileSql("rlike", "time", column("note RLIKE '(a+)+b'")),
+    HostileSql("rlike", "time", column("note RLIKE '(a+)+b'"), accepted=True),
     HostileSql("md5-chain", "time", column(nest("md5({})", 40, "note")), True),
     # Values that fail when they run.
     HostileSql("divide-by-zero", "values", column("price / 0"), True),
@@ -275,7 +275,7 @@ CASES: tuple[HostileSql, ...] = (
         ("now", column("now()")),
         ("subquery", column("(SELECT max(price) FROM trades)")),
         ("exists", column("1", "WHERE EXISTS (SELECT 1 FROM quotes)")),
-        ("lateral", "SELECT * FROM trades LATERAL VIEW explode(array(1, 2)) x"),
+        ("lateral", "SELECT * FROM trades LATERAL VIEW read_csv(array('/etc/passwd')) x"),
         ("sequence", column("sequence(1, 1000000000)")),
         ("repeat", column("repeat('x', 1000000000)")),
         ("range", "SELECT * FROM range(1000000000)"),
@@ -291,7 +291,46 @@ CASES: tuple[HostileSql, ...] = (
                "SELECT ts AS _t, price AS _n, symbol AS _ws FROM trades"),
     HostileSql("internal-groups", "escape",
                windowed("'1 second'", "count(*) AS _n, symbol AS p0", ", symbol"), True),
+    HostileSql("half-character", "text", column("'\ud800'")),
+    HostileSql("having-alone", "escape", "SELECT ts FROM trades HAVING price > 1"),
+    HostileSql("alias-of-kept-table", "escape", "SELECT kept_1.ts FROM trades AS kept_1", True),
+    HostileSql("alias-of-two-lines", "escape", "SELECT `a\nb`.ts FROM trades AS `a\nb`", True),
+    HostileSql("shadowed-stream", "escape",
+               "WITH trades AS (SELECT * FROM trades) SELECT ts FROM trades", True),
+    HostileSql("cube-30", "size",
+               windowed("'1 second'", more=f", CUBE({repeated('price + {n}', 30)})")),
+    HostileSql("group-500", "size",
+               windowed("'1 second'", more=f", {repeated('volume + {n}', 500)}"), True),
+    HostileSql("case-700", "size",
+               column(f"CASE {repeated('WHEN volume = {n} THEN {n}', 700, ' ')} END"), True),
+    HostileSql("concat-2000", "size", column(f"concat({repeated('note', 2000)})"), True),
+    HostileSql("with-chain-60", "size",
+               "WITH a0 AS (SELECT ts, price FROM trades)" + "".join(
+                   f", a{n} AS (SELECT ts, price + price AS price FROM a{n - 1})"
+                   for n in range(1, 60)) + " SELECT * FROM a59", True),
+    HostileSql("distinct-3650-days", "memory",
+               windowed("'3650 days'", "count(DISTINCT note) AS n"), True),
+    HostileSql("texts-in-3600-slides", "memory",
+               windowed("'1 hour', '1 second'", "note, count(*) AS n", ", note"), True),
+    HostileSql("join-on-texts", "memory",
+               "SELECT a.note || b.note AS x FROM trades a JOIN trades b ON a.note = b.note AND "
+               "b.ts BETWEEN a.ts - INTERVAL 3600 DAYS AND a.ts + INTERVAL 3600 DAYS", True),
+    HostileSql("window-of-the-future", "bounds",
+               windowed("'1 second'").replace("ts,", "ts + INTERVAL 36500 DAYS,"), True),
+    HostileSql("text-for-padding", "memory", column("lpad(note, 2147483647, 'x')")),
+    HostileSql("over-40", "size", "SELECT " + repeated(
+        "rank() OVER (PARTITION BY ts, volume + {n} ORDER BY price) AS r{n}", 40) +
+        " FROM trades", True),
+    HostileSql("over-ties-100", "size", "SELECT *, " + repeated(
+        "lag(price + {n}) OVER (PARTITION BY ts ORDER BY price) AS r{n}", 100) +
+        " FROM trades", True),
+    HostileSql("distinct-30", "size", nest("SELECT DISTINCT * FROM ({})", 30,
+                                           "SELECT ts, price FROM trades"), True),
     # Templates.
+    HostileSql("template-case-twins", "bounds", column("1", "WHERE price > :x AND volume > :X"),
+               is_template=True),
+    HostileSql("template-own-name", "bounds", column("1", "WHERE price > :Subscription"),
+               is_template=True),
     HostileSql("template-untyped", "bounds", column("1", "WHERE :a = :b"), is_template=True),
     HostileSql("template-many", "size",
                column("1", "WHERE " + " AND ".join(f"volume > :p{n}" for n in range(100))),

@@ -7,6 +7,7 @@ thrown away and repeated, all processes may be replaced between batches.
 import random
 from collections import Counter
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from evenflow.model.retention import Retention
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver import combine_choice
 from evenflow.spark.driver.balancer import Balancer
+from evenflow.spark.driver.checkpoint import CheckpointLock
 from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.limiter import Limiter
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
@@ -63,6 +66,7 @@ class Local:
         chance: random.Random | None = None,
         max_ahead_us: int | None = None,
         keep: Retention | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         self.clock_us, self.max_ahead_us = 1_700_000_000_000_000, max_ahead_us
         self.keep = keep
@@ -72,7 +76,9 @@ class Local:
         registry, plan = Registry(0, dict(streams), dict(tables or {})), Plan(workers)
         for submission in submissions:
             registry, plan = submission.apply(registry, plan)
-        self.committer = Committer(self.store, workers, Balancer(Balancing.off()), keep)
+        self.committer = Committer(
+            self.store, workers, Balancer(Balancing.off()), keep, limiter=limiter
+        )
         subscriptions = [
             (name, subscription_rows(registry.queries[name], rows))
             for name, rows in (subscribed or {}).items()
@@ -100,6 +106,8 @@ class Local:
         """Start new Python processes."""
         for query in runtime()._programs.copy():
             runtime()._programs.pop(query)
+        for query in runtime()._isolated.copy():
+            runtime()._isolated.pop(query).close()
         epoch = self.committer.checkpoint.head().epoch
         self.processes = [WorkerProcess(Ledger(self.store, epoch), runtime()) for _ in range(2)]
 
@@ -107,10 +115,21 @@ class Local:
         """Be killed and started again."""
         self.committer.checkpoint.close()
         registry, plan = self.committer.commands.next_registry_and_plan()
-        self.committer = Committer(self.store, self.workers, Balancer(Balancing.off()), self.keep)
+        balancer, limiter = Balancer(Balancing.off()), self.committer.limiter
+        self.committer = Committer(self.store, self.workers, balancer, self.keep, limiter=limiter)
         assert not self.committer.open(registry, plan)
         self.first_batch = self.committer.checkpoint.head().batch
         self.forget()
+
+    def another(self) -> "Local":
+        """Start a second driver, with processes of its own, as the first one does not know."""
+        second = copy(self)
+        second.first_batch = self.committer.checkpoint.head().batch
+        registry, plan = self.committer.commands.next_registry_and_plan()
+        second.committer = Committer(self.store, self.workers, Balancer(Balancing.off()))
+        assert not second.committer.open(registry, plan)
+        second.forget()
+        return second
 
     def batch(self, rows: Mapping[str, pa.Table] | None = None) -> list[Report]:
         """Run a batch over new rows of the sources."""
@@ -189,3 +208,10 @@ class Local:
         units = index.units(kind, name, span.get("first"), span.get("until"))
         found = [index.read(kind, name, unit) for unit in units]
         return [name_batches(rows, None) for rows in found]
+
+
+def unlock_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let several drivers open a local checkpoint: the lock sees only those on one machine."""
+    monkeypatch.setattr(CheckpointLock, "__init__", lambda *_: None)
+    monkeypatch.setattr(CheckpointLock, "release", lambda *_: None)
+    monkeypatch.setattr(FileStore, "delete_temporary", lambda _: None)  # only with the lock

@@ -3,10 +3,13 @@
 import numpy as np
 from tests.support.sql_oracle import DELAY_US, Rows, watermarks
 
-from evenflow.datasets.nexmark import SCHEMAS, generate_events
+from evenflow.datasets.nexmark import SCHEMAS, SIDE_INPUT, generate_events
 from evenflow.sql import Catalog, Stream
 
-CATALOG = Catalog({name: Stream(schema, "ts", DELAY_US) for name, schema in SCHEMAS.items()})
+CATALOG = Catalog(
+    {name: Stream(schema, "ts", DELAY_US) for name, schema in SCHEMAS.items()},
+    {"side_input": SIDE_INPUT.schema},
+)
 
 
 def cut(seed: int, events: int, per_second: int, batches: int) -> Rows:

@@ -1,10 +1,11 @@
-"""A Python operator that counts rows by symbol: each batch it gives the counts that changed."""
+"""Python operators: counts of rows, sessions that can be split, and some that misbehave."""
 
 import os
 import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +28,58 @@ class Counter(Operator):
         after = pa.table([summed["symbol"], summed["n_sum"]], schema=COUNTS)
         changed = pc.is_in(after["symbol"], value_set=seen["symbol"].combine_chunks())
         return after.filter(changed), after
+
+
+_SESSION = [(name, pa.int64()) for name in ("begin", "end", "n", "total")]
+
+
+class Sessions(Operator):
+    """Rows of a key without a gap of 3 s, told when they end; rows with every tenth value at once.
+
+    It declares `merge`: parts of a session that were seen apart become one.
+    """
+
+    GAP_US: ClassVar[int] = 3_000_000
+    COLUMNS: ClassVar[tuple[str, str, str]] = ("k", "ts", "x")
+    schema = state = pa.schema([("k", pa.string()), *_SESSION])
+
+    def step(
+        self, rows: Mapping[str, pa.Table], state: pa.Table, watermark_us: int
+    ) -> tuple[pa.Table, pa.Table]:
+        (new,) = rows.values()
+        keys, times, values = (new.column(name) for name in self.COLUMNS)
+        begins, ones = times.cast(pa.int64()), pa.array([1] * len(new), pa.int64())
+        single = pa.table([keys, begins, begins, ones, values], schema=self.schema)
+        told = single.filter(pa.array(values.to_numpy() % 10 == 0))
+        after = self.merge(state, single)
+        ended = pc.less_equal(pc.add(after["end"], self.GAP_US), watermark_us)
+        return pa.concat_tables([told, after.filter(ended)]), after.filter(pc.invert(ended))
+
+    def merge(self, state: pa.Table, part: pa.Table) -> pa.Table:
+        key, sessions = self.COLUMNS[0], list[dict[str, Any]]()
+        found = pa.concat_tables([state, part]).sort_by(
+            [(key, "ascending"), ("begin", "ascending")]
+        )
+        for row in found.to_pylist():
+            last = sessions[-1] if sessions else None
+            if last and last[key] == row[key] and row["begin"] < last["end"] + self.GAP_US:
+                last["end"] = max(last["end"], row["end"])
+                last["n"] += row["n"]
+                last["total"] += row["total"]
+            else:
+                sessions.append(row)
+        return pa.Table.from_pylist(sessions, schema=self.state)
+
+    def next_due_us(self, state: pa.Table) -> int | None:
+        end: int | None = pc.min(state["end"]).as_py()
+        return None if end is None else end + self.GAP_US
+
+
+class TradeSessions(Sessions):
+    """Sessions of trades by symbol."""
+
+    COLUMNS = ("symbol", "ts", "qty")
+    schema = state = pa.schema([("symbol", pa.string()), *_SESSION])
 
 
 class Total(Operator):

@@ -12,6 +12,7 @@ from evenflow.model import (
     Decision,
     KeyStats,
     Plan,
+    Proposal,
     QueryLoad,
     Reason,
     RoutingTable,
@@ -19,7 +20,11 @@ from evenflow.model import (
     Trigger,
     hash_keys,
 )
+from evenflow.model.alert import Alert
+from evenflow.model.progress import BatchProgress
 from evenflow.model.results_page import ResultPosition, ResultsPage
+from evenflow.model.scaling_advice import ScalingAdvice
+from evenflow.model.tenants import TenantUse
 from evenflow.names import check_name
 from evenflow.planning.controller import Balancing
 
@@ -39,6 +44,7 @@ class Hosted:
     schema: Any = EMPTY
     inferred: Any = None
     parameters: Any = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,12 +117,23 @@ class FakeRun:
         self.decisions: tuple[Any, ...] = ()
         self.outcomes: tuple[Any, ...] = ()
         self.late, self.quarantined, self.watermarks = {"a": 3}, {"b": "why"}, {"trades": 7}
+        self.set_aside, self.ahead = {"trades": 5}, {"trades": 2}
         self.refused = ()
+        self.told: tuple[Alert, ...] = ()
+        self.tenants: tuple[TenantUse, ...] = ()
+        self.advice: ScalingAdvice | None = None
+        self.waiting: tuple[Proposal, ...] = ()
+        self.progress: dict[int, BatchProgress] = {}
+        self.trigger_seconds: float | None = 2.0
         self.is_active = True
         self.broken = False
         self.commands: list[tuple[Any, ...]] = []
         self.checkpoint_uri, self.url = "memory", ""
         self._snapshots: tuple[Snapshot, ...] = ()
+        self.past: list[Snapshot] = []
+
+    def past_snapshots(self) -> list[Snapshot]:
+        return self.past
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -146,6 +163,11 @@ class FakeRun:
 
     def submit_template(self, name: str, sql: str, **more: Any) -> None:
         self.submit(name, sql, **more)
+
+    def replace(self, name: str, sql: str, **more: Any) -> Any:
+        self._known(name)
+        self._note("replace", name, sql)
+        return self.queries[name]
 
     def cancel(self, name: str) -> None:
         self._known(name)
@@ -182,6 +204,21 @@ class FakeRun:
 
     def rollback(self) -> None:
         self._note("rollback")
+
+    def alerts(self) -> tuple[Alert, ...]:
+        return self.told
+
+    def scaling_advice(self) -> ScalingAdvice | None:
+        return self.advice
+
+    def proposals(self) -> list[Proposal]:
+        return list(self.waiting)
+
+    def approve(self, number: int) -> None:
+        self._note("approve", number)
+
+    def reject(self, number: int) -> None:
+        self._note("reject", number)
 
     def _note(self, *command: Any) -> None:
         self.commands.append(command)

@@ -30,6 +30,10 @@ SCHEMAS: dict[str, str | StructType] = {
 TIMES = {"trades": "ts", "quotes": "qt", **dict.fromkeys(nexmark.SCHEMAS, "ts")}
 
 
+SUMS = """SELECT window.start AS s, symbol, count(*) AS n, sum(qty) AS q
+    FROM trades GROUP BY window(ts, '10 seconds'), symbol"""
+
+
 def session(master: str, **settings: str) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -87,6 +91,12 @@ def shifted(rows: pa.Table, seconds: int) -> pa.Table:
     """The rows, that much later."""
     times = pa.array(np.asarray(rows.column(0).cast(pa.int64())) + seconds * SECOND)
     return rows.set_column(0, rows.schema.field(0), times.cast(rows.schema.field(0).type))
+
+
+def trade_batches(count: int, rows: int = 40) -> list[pa.Table]:
+    """Batches of 8 s each, one after the other."""
+    given = [trades(np.random.default_rng(at), rows, span_s=8) for at in range(count)]
+    return [shifted(batch, 8 * at) for at, batch in enumerate(given)]
 
 
 def cut(rng: np.random.Generator, rows: pa.Table, batches: int) -> list[pa.Table]:

@@ -132,3 +132,184 @@ CASES |= {
         None,
     ),
 }
+
+NEAR = """{0} JOIN quotes q ON t.symbol = q.sym AND q.qt BETWEEN t.ts - INTERVAL 2 SECONDS
+AND t.ts + INTERVAL 4 SECONDS AND q.bid < t.qty"""
+PAST = "q.qt BETWEEN t.ts - INTERVAL 9 SECONDS AND t.ts - INTERVAL 3 SECONDS"
+UNMATCHED = """SELECT {w} AS s, t.symbol, count(*) AS n, count(q.bid) AS b, max(q.v) AS v
+FROM trades t LEFT JOIN quotes q ON t.symbol = q.sym AND q.v = t.venue AND q.qt = t.ts
+GROUP BY {g}, t.symbol"""
+CASES |= {
+    "left join": (
+        f"""SELECT t.ts, t.symbol, t.qty, q.qt, q.sym, coalesce(q.bid, -1) AS b
+        FROM trades t {NEAR.format("LEFT")} AND t.venue = 2 WHERE t.qty > 0""",
+        None,
+    ),
+    "left join, no match wanted": (
+        f"SELECT t.ts, t.qty FROM trades t {NEAR.format('LEFT OUTER')} WHERE q.qt IS NULL",
+        None,
+    ),
+    "right join": (
+        f"SELECT t.ts, q.qt, q.sym, q.v FROM trades t {NEAR.format('RIGHT')} AND q.v > 1",
+        None,
+    ),
+    "full join of the past": (
+        f"""SELECT t.ts, t.symbol, q.qt, q.v, t.qty + q.bid AS x FROM trades t
+        FULL OUTER JOIN quotes q ON t.symbol = q.sym AND t.venue = q.v AND {PAST}
+        WHERE t.qty IS NULL OR t.qty <> 3""",
+        None,
+    ),
+    "semi join": (f"SELECT t.ts, t.symbol, t.qty FROM trades t {NEAR.format('LEFT SEMI')}", None),
+    "anti join of itself": (
+        """SELECT t.ts, t.venue FROM trades t LEFT ANTI JOIN trades q ON t.venue = q.venue
+        AND q.ts > t.ts AND q.ts <= t.ts + INTERVAL 6 SECONDS WHERE t.qty > 2""",
+        """SELECT t.ts, t.venue FROM trades t ANTI JOIN trades q ON t.venue = q.venue
+        AND q.ts > t.ts AND q.ts <= t.ts + INTERVAL 6 SECONDS WHERE t.qty > 2""",
+    ),
+    "anti join of a table": (
+        """SELECT t.ts, t.symbol, t.qty FROM trades t LEFT ANTI JOIN sectors s
+        ON t.symbol = s.symbol AND t.qty > 3""",
+        """SELECT t.ts, t.symbol, t.qty FROM trades t ANTI JOIN sectors s
+        ON t.symbol = s.symbol AND t.qty > 3""",
+    ),
+    "left join, then aggregate": (
+        UNMATCHED.format(w="window.start", g="window(t.ts, '10 seconds')"),
+        UNMATCHED.format(w=bucket("t.ts", 10), g="1"),
+    ),
+}
+CASES["semi join"] = (CASES["semi join"][0], CASES["semi join"][0].replace("LEFT SEMI", "SEMI"))
+
+DAILY = """SELECT {w}, symbol, count(*) AS n, max(qty) AS q FROM trades GROUP BY {g}, symbol"""
+CASES |= {
+    "distinct": ("SELECT DISTINCT ts, symbol, venue FROM trades WHERE qty > 0", None),
+    "distinct of windows": (
+        "SELECT DISTINCT window(ts, '10 seconds').start AS w, symbol FROM trades",
+        f"SELECT DISTINCT {TUMBLING} AS w, symbol FROM trades",
+    ),
+    "union without duplicates": (
+        "SELECT ts, symbol AS k FROM trades UNION SELECT qt, sym FROM quotes",
+        None,
+    ),
+    "truncated times": (
+        DAILY.format(w="date_trunc('minute', ts) AS m", g="date_trunc('minute', ts)"),
+        DAILY.format(w="date_trunc('minute', ts) AS m", g="1"),
+    ),
+    "days": (
+        DAILY.format(w="to_date(ts) AS d", g="to_date(ts)"),
+        DAILY.format(w="CAST(ts AS DATE) AS d", g="1"),
+    ),
+    "months": (
+        DAILY.format(w="date_trunc('MONTH', ts) AS m", g="m"),
+        DAILY.format(w="date_trunc('month', ts) AS m", g="1"),
+    ),
+    "windows of rows, joined": (
+        """SELECT a.w.end AS e, a.qty, b.bid FROM (SELECT window(ts, '5 seconds') AS w, symbol, qty
+        FROM trades) a JOIN (SELECT window(qt, '5 seconds') AS w, sym, bid FROM quotes) b
+        ON a.w = b.w AND a.symbol = b.sym""",
+        f"""SELECT a.w + INTERVAL 5 SECONDS AS e, a.qty, b.bid FROM
+        (SELECT {bucket("ts", 5)} AS w, symbol, qty FROM trades) a
+        JOIN (SELECT {bucket("qt", 5)} AS w, sym, bid FROM quotes) b
+        ON a.w = b.w AND a.symbol = b.sym""",
+    ),
+}
+
+TOP = """SELECT * FROM (SELECT {w} AS s, symbol, count(*) AS n, row_number() OVER (PARTITION BY {p}
+ORDER BY count(*) DESC, symbol {d}) AS r, rank() OVER (PARTITION BY {p} ORDER BY count(*)) AS k
+FROM trades GROUP BY {g}, symbol) WHERE r <= 2"""
+RUNNING = """SELECT ts, venue, qty, {w} AS s, sum(qty) OVER (PARTITION BY {p}, venue
+ORDER BY ts {a}, qty {a}, price {a}, symbol {a}, fee ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS q,
+lag(qty, 1, -1) OVER (PARTITION BY venue, {p}
+ORDER BY ts, qty {a}, price {a}, symbol {a}, fee) AS b,
+avg(price) OVER (PARTITION BY {p}, venue) AS m, count(price) OVER (PARTITION BY {p}, venue
+ORDER BY ts) - 1 AS c, dense_rank() OVER (PARTITION BY {p}, venue ORDER BY fee DESC) AS d
+FROM trades WHERE qty > -2"""
+CASES |= {
+    "top of each window": (
+        TOP.format(w="window.start", p="window", g="window(ts, '10 seconds')", d=""),
+        TOP.format(w=TUMBLING, p=TUMBLING, g=TUMBLING, d="NULLS FIRST"),
+    ),
+    "running sums per window": (
+        RUNNING.format(w="window(ts, '10 seconds').start", p="window(ts, '10 seconds')", a="ASC"),
+        RUNNING.format(w=TUMBLING, p=TUMBLING, a="ASC NULLS FIRST"),
+    ),
+    "first of equal times, counted again": (
+        """SELECT window.start AS s, max(r) AS r, count(*) AS n FROM (SELECT *, row_number() OVER
+        (PARTITION BY ts, symbol ORDER BY qty, venue, price, fee) AS r FROM trades)
+        GROUP BY window(ts, '5 seconds')""",
+        f"""SELECT {bucket("ts", 5)} AS s, max(r), count(*) FROM (SELECT *, row_number() OVER
+        (PARTITION BY ts, symbol ORDER BY qty, venue, price, fee) AS r FROM trades) GROUP BY 1""",
+    ),
+}
+
+SESSIONS = """SELECT to_timestamp(min(t) / 1e6) AS s, to_timestamp(max(t) / 1e6 + 3) AS e, {k}
+count(*) AS n, sum(qty) AS q, max(price) AS p FROM (SELECT *, sum(new) OVER (PARTITION BY {k} 1
+ORDER BY t, new DESC ROWS UNBOUNDED PRECEDING) AS nr FROM (SELECT *, epoch_us(ts) AS t,
+CASE WHEN epoch_us(ts) <= 3000000 + max(epoch_us(ts)) OVER (PARTITION BY {k} 1 ORDER BY ts
+ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 0 ELSE 1 END AS new FROM trades
+WHERE qty <> 1)) GROUP BY {k} nr"""
+CASES |= {
+    "sessions": (
+        """SELECT session_window.start AS s, session_window.end AS e, symbol, count(*) AS n,
+        sum(qty) AS q, max(price) AS p FROM trades WHERE qty <> 1
+        GROUP BY symbol, session_window(ts, '3 seconds')""",
+        SESSIONS.format(k="symbol,"),
+    ),
+    "sessions of all, per minute": (
+        """SELECT window.start AS m, count(*) AS n, max(q) AS q FROM (SELECT session_window.end
+        AS e, sum(qty) AS q FROM trades WHERE qty <> 1 GROUP BY session_window(ts, '3 seconds')
+        HAVING count(*) > 1) GROUP BY window(e, '1 minute')""",
+        f"""SELECT {bucket("e", 60)} AS m, count(*), max(q) FROM ({SESSIONS.format(k="")}
+        HAVING count(*) > 1) GROUP BY 1""",
+    ),
+}
+
+CASES |= {
+    "exploded": (
+        """SELECT ts, symbol, p, x FROM trades LATERAL VIEW posexplode(array(qty, qty * 2, NULL)) e
+        AS p, x WHERE x > 3 OR p = 0""",
+        """SELECT ts, symbol, p, x FROM (SELECT *, unnest([qty, qty * 2, NULL]) AS x,
+        unnest([0, 1, 2]) AS p FROM trades) WHERE x > 3 OR p = 0""",
+    ),
+    "exploded, then aggregate": (
+        """SELECT window.start AS s, x, count(*) AS n FROM trades LATERAL VIEW OUTER
+        explode(filter(array(qty, venue), v -> v > 2)) AS x GROUP BY window(ts, '10 seconds'), x""",
+        f"""SELECT {TUMBLING} AS s, x, count(*) FROM (SELECT ts, unnest(CASE WHEN len(l) > 0
+        THEN l ELSE [NULL] END) AS x FROM (SELECT ts, list_filter([qty, venue], lambda v: v > 2)
+        AS l FROM trades)) GROUP BY ALL""",
+    ),
+    "a join, exploded": (
+        """SELECT t.ts, a, b FROM trades t JOIN quotes q ON t.symbol = q.sym AND t.ts = q.qt
+        LATERAL VIEW inline(array(struct(t.qty AS a, q.v AS b), struct(q.v AS a, t.qty AS b))) e
+        WHERE a > b""",
+        """SELECT ts, a, b FROM (SELECT t.ts, unnest([qty, v]) AS a, unnest([v, qty]) AS b
+        FROM trades t JOIN quotes q ON t.symbol = q.sym AND t.ts = q.qt) WHERE a > b""",
+    ),
+}
+
+CASES |= {
+    "using": (
+        """SELECT * FROM (SELECT ts, symbol, qty FROM trades) a LEFT JOIN (SELECT qt AS ts,
+        sym AS symbol, bid FROM quotes) b USING (ts, symbol) JOIN sectors USING (symbol)""",
+        """SELECT symbol, ts, qty, bid, sector FROM (SELECT ts, symbol, qty FROM trades) a LEFT JOIN
+        (SELECT qt AS ts, sym AS symbol, bid FROM quotes) b USING (ts, symbol)
+        JOIN sectors USING (symbol)""",
+    ),
+    "in a table": (
+        """SELECT ts, symbol, qty IN (SELECT length(sector) FROM sectors) AS x FROM trades
+        WHERE symbol NOT IN (SELECT symbol FROM sectors WHERE sector = 'x')""",
+        None,
+    ),
+    "exists in a table": (
+        """SELECT ts, qty FROM trades t WHERE EXISTS (SELECT 1 FROM sectors s JOIN sectors o
+        ON s.sector = o.sector WHERE s.symbol = t.symbol AND o.symbol <> t.symbol) OR qty > 6""",
+        None,
+    ),
+    "a table's largest, then aggregate": (
+        """SELECT window.start AS s, count(*) AS n, max(c) AS c FROM (SELECT ts, (SELECT count(*)
+        FROM sectors s WHERE s.symbol = t.symbol) AS c FROM trades t WHERE symbol < (SELECT
+        max(symbol) FROM sectors)) GROUP BY window(ts, '10 seconds')""",
+        f"""SELECT {TUMBLING} AS s, count(*), max(c) FROM (SELECT ts, (SELECT count(*)
+        FROM sectors s WHERE s.symbol = t.symbol) AS c FROM trades t WHERE symbol < (SELECT
+        max(symbol) FROM sectors)) GROUP BY 1""",
+    ),
+}

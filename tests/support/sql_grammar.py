@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tests.support.function_grammar import function_rules
 from tests.support.sql_values import COLUMNS
 
 INTS = ("I8", "I16", "I32", "I64")
@@ -173,7 +174,7 @@ def _rules() -> list[Rule]:
     return found
 
 
-RULES = _rules()
+RULES = [*_rules(), *function_rules()]
 BY_RESULT: dict[str, list[Rule]] = {}
 for _rule in RULES:
     BY_RESULT.setdefault(_rule[0], []).append(_rule)

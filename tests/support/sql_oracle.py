@@ -142,6 +142,7 @@ class Cluster:
     program: Program
     engine: Engine
     rng: np.random.Generator
+    tables: dict[str, pa.Table] = field(default_factory=lambda: TABLES)
     late: int = 0
     results: list[pa.Table] = field(default_factory=list)
 
@@ -227,7 +228,7 @@ class Cluster:
             self.tasks[0] = fresh
 
     def _open(self) -> QueryTask:
-        return self.program.open(self.engine, TABLES)
+        return self.program.open(self.engine, self.tables)
 
     def _reopened(self, task: QueryTask) -> QueryTask:
         saved = task.save()
@@ -251,4 +252,10 @@ def same(got: pa.Table, wanted: pa.Table) -> None:
 
 
 def _line(row: dict[str, object]) -> str:
-    return repr([f"{v:.9e}" if isinstance(v, float) else v for v in row.values()])
+    return repr([_rounded(value) for value in row.values()])
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return f"{value:.9e}" if isinstance(value, float) else value

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from evenflow import __version__
 from evenflow.cli import (
+    alerts,
     control,
     demo,
     diff,
@@ -19,12 +20,14 @@ from evenflow.cli import (
     plan_keys,
     plan_operators,
     plan_queries,
+    proposals,
     query,
     replay,
     results,
     run,
     status,
     stop,
+    tenants,
 )
 from evenflow.cli.output import print_error
 from evenflow.errors import InputError, SetupError
@@ -81,7 +84,13 @@ _SERVICE_COMMANDS: dict[str, Callable[..., None]] = {
     "moves": inspect.moves_command,
     "hot-keys": inspect.hot_keys_command,
     "explain": inspect.explain_command,
+    "alerts": alerts.alerts_command,
+    "tenants": tenants.tenants_command,
+    "proposals": proposals.proposals_command,
+    "approve": proposals.approve_command,
+    "reject": proposals.reject_command,
     "submit": control.submit_command,
+    "replace": control.replace_command,
     "cancel": control.cancel_command,
     "resume": control.resume_command,
     "watermark": control.watermark_command,

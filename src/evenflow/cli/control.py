@@ -27,6 +27,7 @@ def submit_command(
     publish: Annotated[bool, typer.Option("--publish", help="Publish the results.")] = False,
     worker: Annotated[int | None, typer.Option(min=0, help="Pin the query to this worker.")] = None,
     template: Annotated[bool, typer.Option("--template", help="The SQL has parameters.")] = False,
+    tenant: Annotated[str | None, typer.Option(help="Default: the tenant of the token.")] = None,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
@@ -34,12 +35,30 @@ def submit_command(
     body = {
         "name": name,
         "sql": _read_sql(sql, file),
-        "key": None if key is None else [column.strip() for column in key.split(",")],
+        "key": _key_columns(key),
         "publish": publish,
         "worker": worker,
         "template": template,
+        "tenant": tenant,
     }
     _print_reply(ServiceClient(url).post("queries", body=body), json)
+
+
+def replace_command(
+    name: QueryName,
+    sql: Annotated[str | None, typer.Argument(help="SQL; default or `-`: standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Read the SQL from a file.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key columns; default: as before.")] = None,
+    url: UrlOption = DEFAULT_URL,
+    json: JsonOption = False,
+) -> None:
+    """Give a query of a running service another definition; no result is lost or given twice.
+
+    It keeps its state if the new definition can go on with it. Otherwise the new one runs beside
+    it, as NAME__next, until it has seen all rows that count, and then takes its place.
+    """
+    body = {"sql": _read_sql(sql, file), "key": _key_columns(key)}
+    _print_reply(ServiceClient(url).post("queries", name, "replace", body=body), json)
 
 
 def cancel_command(name: QueryName, url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
@@ -148,6 +167,10 @@ def _print_reply(reply: dict[str, Any], json: bool) -> None:
         print_json(reply)
     else:
         typer.echo(printable(reply["message"]))
+
+
+def _key_columns(key: str | None) -> list[str] | None:
+    return None if key is None else [column.strip() for column in key.split(",")]
 
 
 def _read_sql(sql: str | None, file: Path | None) -> str:

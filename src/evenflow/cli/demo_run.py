@@ -166,6 +166,7 @@ def _flow(
     flow.query("jumps", QUERY, key="seller")
     with ProgressListener(spark, checkpoint) as progress:
         run = flow.start("100 milliseconds", balancing=balancing)
+        run.use_progress(progress)
         try:
             yield DemoFlow(name, run, progress, source)
         finally:

@@ -9,7 +9,8 @@ from evenflow.cli.client import ServiceClient
 from evenflow.cli.find_run import find_run
 from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import Columns, format_bytes, print_items, print_json, print_rows, safe
-from evenflow.cli.past_moves import past_moves_of, print_past_moves, workers
+from evenflow.cli.past_moves import last_decision_of, past_moves_of, print_past_moves, workers
+from evenflow.display import printable
 from evenflow.errors import InputError
 
 _SHOWN_MOVES = 10
@@ -74,12 +75,14 @@ def ps_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
 
 
 def list_workers_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
-    """List the workers of a running service."""
-    workers = ServiceClient(url).get("workers")
+    """List the workers of a running service, and how many the load needs."""
+    client = ServiceClient(url)
+    workers, scaling = client.get("workers"), client.get("scaling")
     if json:
-        print_json({"workers": workers})
+        print_json({"workers": workers, "scaling": scaling})
     else:
         print_items(workers, _WORKER_COLUMNS, numbers=range(2, 7))
+        typer.echo(printable(f"advice: {scaling['message']}"))
 
 
 def moves_command(
@@ -131,13 +134,13 @@ def explain_command(
         if json:
             print_json({"moves": moves})
         else:
-            print_past_moves(moves, query, key)
+            print_past_moves(moves, query, key, None if moves else last_decision_of(found))
         return
     client = found.require_client()
     if decision == "last":
-        changes = client.get("decisions", limit=1)
+        changes = client.get("decisions", limit=1) or client.get("decisions", limit=1, all=1)
         if not changes:
-            raise InputError("the plan has not changed yet; `evenflow moves --all` lists reasons")
+            raise InputError("there is no decision yet: the first one follows the first batch")
         info = changes[0]
     else:
         info = client.get("decisions", decision)

@@ -1,6 +1,7 @@
 """Input and output of `evenflow plan keys`: key statistics, routing tables, JSON."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from evenflow.cli.table_files import (
     worker_column,
 )
 from evenflow.errors import InputError
-from evenflow.model import KeyLoads, RoutingTable, hash_keys, imbalance
+from evenflow.model import KeyLoads, RoutingTable, hash_keys
 from evenflow.model.arrays import Hashes
-from evenflow.planning.keys import KeyConfig, KeyPlan, feasible
-from evenflow.planning.keys.metrics import max_relative_deviation, moved_state
+from evenflow.planning.keys import KeyConfig, KeyPlan, load_over_share
+from evenflow.planning.keys.balance_goal import TOLERANCE
+from evenflow.planning.keys.metrics import moved_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +96,27 @@ def _check_distinct_keys(names: pa.Array, hashes: Hashes, path: Path) -> None:
 
 
 def key_plan_to_json(
-    algorithm: str, key_file: KeyFile, config: KeyConfig, plan: KeyPlan, seconds: float
+    algorithm: str,
+    key_file: KeyFile,
+    config: KeyConfig,
+    plan: KeyPlan,
+    capacities: Sequence[float],
+    seconds: float,
 ) -> dict[str, Any]:
     """Return the fields of `--json`."""
     keys = key_file.loads
+    before = load_over_share(keys.worker_loads(), capacities)
+    after = load_over_share(plan.loads, capacities)
     moved, total = moved_state(keys, plan.owner), float(keys.state.sum())
     return {
         "algorithm": algorithm,
         "workers": keys.workers,
         "keys": key_file.stats_count,
-        "feasible": feasible(keys, config, plan),
-        "imbalance_before": max_relative_deviation(keys.worker_loads()),
-        "imbalance": max_relative_deviation(plan.loads),
-        "max_over_mean": imbalance(plan.loads),
+        "feasible": bool(after.max() <= (1 + config.max_imbalance) * (1 + TOLERANCE))
+        and plan.table_size(keys) <= config.max_table,
+        "imbalance_before": float(np.abs(before - 1).max()),
+        "imbalance": float(np.abs(after - 1).max()),
+        "max_over_mean": float(after.max()),
         "table_size": plan.table_size(keys),
         "moved_keys": int((plan.owner != keys.owner).sum()),
         "moved_state": moved,
@@ -117,6 +127,18 @@ def key_plan_to_json(
     }
 
 
+def _routing_table(key_file: KeyFile, plan: KeyPlan) -> pa.Table:
+    """Return the keys that are not on their hash worker; a split key has a row for each owner."""
+    away = plan.owner != key_file.loads.home
+    away[list(plan.splits)] = True
+    owners = [
+        plan.splits.get(key, (int(plan.owner[key]),)) for key in np.flatnonzero(away).tolist()
+    ]
+    rows = np.repeat(np.flatnonzero(away), [len(each) for each in owners])
+    workers = pa.array([worker for each in owners for worker in each], pa.int32())
+    return pa.table({"key": key_file.names.take(pa.array(rows)), "worker": workers})
+
+
 def key_plan_tables(
     key_file: KeyFile, plan: KeyPlan, table_out: Path | None, assignment_out: Path | None
 ) -> dict[Path, pa.Table]:
@@ -124,8 +146,7 @@ def key_plan_tables(
     keys, owner = key_file.loads, pa.array(plan.owner)
     tables = {}
     if table_out is not None:
-        away = pa.array(plan.owner != keys.home)  # a routing table lists only these
-        tables[table_out] = pa.table({"key": key_file.names, "worker": owner}).filter(away)
+        tables[table_out] = _routing_table(key_file, plan)
     if assignment_out is not None:
         tables[assignment_out] = pa.table(
             {"key": key_file.names, "before": pa.array(keys.owner), "after": owner}

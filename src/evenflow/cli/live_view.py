@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _STATUS_LINE_SECONDS = 10.0
 _BAR_WIDTH = 40
 _SHOWN_DECISIONS = 4
+_SHOWN_WORKERS = 16  # with figures and decisions, 100 x 30 characters hold them
 
 
 @contextmanager
@@ -42,9 +43,9 @@ def live_view(
     def print_lines() -> None:
         nonlocal last_printed, printed_changes
         stats = update()
-        for decision in list(stats.plan_changes.values())[printed_changes:]:
+        for decision in stats.changes_after(printed_changes):
             print_progress(f"         {decision_line(decision)}")
-        printed_changes = len(stats.plan_changes)
+        printed_changes = stats.sums["plans"]
         if time.monotonic() - last_printed >= _STATUS_LINE_SECONDS:
             last_printed = time.monotonic()
             print_progress(f"{last_printed - started:6.0f} s  {status_line(stats)}")
@@ -63,34 +64,41 @@ def status_line(stats: "RunStats") -> str:
     """Describe the current figures in one line."""
     if not stats.cpu_seconds:
         return "starting"
-    moves = sum(len(decision.moves) for decision in stats.plan_changes.values())
+    uneven = imbalance(stats.window_loads(), stats.active_workers())
     return (
-        f"batch {max(stats.cpu_seconds)}, {sum(stats.rows.values()):,} rows, "
+        f"batch {max(stats.cpu_seconds)}, {stats.sums['rows']:,} rows, "
         f"{stats.rows_per_second():,.0f} rows/s, {sum(stats.result_rows.values()):,} results, "
-        f"{moves:,} moves, imbalance {imbalance(stats.window_loads()):.2f}"
+        f"{stats.sums['moves']:,} moves, imbalance {uneven:.2f}"
     )
 
 
 def status_panel(title: str, stats: "RunStats") -> Group:
-    """Draw the loads of workers as bars, with figures above and the last decisions below."""
-    loads = stats.window_loads()
-    top, mean = float(loads.max()) or 1.0, float(loads.mean())
+    """Draw the loads of workers as bars, busiest first, with figures and the last decisions."""
+    loads, active = stats.window_loads(), stats.active_workers()
+    top = float(loads.max()) or 1.0
+    mean = float(loads[list(active)].mean()) if len(active) else 0.0
+    order = sorted(range(len(loads)), key=lambda worker: (-float(loads[worker]), worker))
     bars = Table(box=None, header_style="dim", pad_edge=False)
     bars.add_column("worker", justify="right")
     bars.add_column("load (CPU seconds per batch)", min_width=_BAR_WIDTH)
     bars.add_column("", justify="right")
     bars.add_column("of mean", justify="right")
-    for worker, load in enumerate(loads):
+    for worker in order[:_SHOWN_WORKERS]:
+        load = float(loads[worker])
         colour = "red" if mean and load > 1.2 * mean else "green"
-        bar = Text("█" * round(_BAR_WIDTH * float(load) / top), style=colour)
-        share = f"{float(load) / mean:.2f}" if mean else "-"
-        bars.add_row(str(worker), bar, f"{float(load):.3f}", share)
+        bar = Text("█" * round(_BAR_WIDTH * load / top), style=colour)
+        share = ("drained" if worker not in active else f"{load / mean:.2f}") if mean else "-"
+        bars.add_row(str(worker), bar, f"{load:.3f}", share)
+    if rest := order[_SHOWN_WORKERS:]:
+        least, most = (float(loads[rest].min()), float(loads[rest].max()))
+        bars.add_row("", Text(f"{len(rest)} more: {least:.3f} to {most:.3f}", style="dim"), "", "")
     seconds = stats.batch_seconds.get(max(stats.batch_seconds)) if stats.batch_seconds else None
     last = f", last batch {seconds:.2f} s" if seconds is not None else ""
     shown = [
-        Text(decision_line(d), style="cyan")
+        Text(decision_line(d), style="cyan", no_wrap=True, overflow="ellipsis")
         for d in list(stats.plan_changes.values())[-_SHOWN_DECISIONS:]
     ]
     if stats.last_decision is not None and stats.last_decision.plan is None:
-        shown.append(Text(decision_line(stats.last_decision), style="dim"))
+        line = decision_line(stats.last_decision)
+        shown.append(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(Text(title, style="bold"), Text(f"{status_line(stats)}{last}"), bars, *shown)

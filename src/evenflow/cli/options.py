@@ -18,6 +18,26 @@ RunOption = Annotated[
     typer.Option(help="The run: its specification, checkpoint or address. Default: --url."),
 ]
 
+CapacitiesOption = Annotated[
+    str | None,
+    typer.Option(help="Relative strength of each worker, as in 2,1,1. Default: all equal."),
+]
+
+
+def read_capacities(text: str | None, workers: int) -> tuple[float, ...] | None:
+    """Read --capacities: a number above 0 for each worker."""
+    if text is None:
+        return None
+    try:
+        given = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--capacities {text!r}: write numbers, as in 2,1,1") from None
+    if len(given) != workers or not all(0 < capacity < float("inf") for capacity in given):
+        raise InputError(
+            f"--capacities {text!r}: give a number above 0 for each of the {workers} workers"
+        )
+    return given
+
 
 def check_planner_options(
     algorithm: str, algorithms: Collection[str], workers: int, seed: int

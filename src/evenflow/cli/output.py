@@ -97,7 +97,7 @@ def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdic
     console = Console()
     console.print(table)
     for verdict in verdicts:
-        console.print(f"[yellow]{verdict.code}[/]: {safe(verdict.message)}", highlight=False)
+        console.print(f"[yellow]limit[/]: {safe(verdict.message)}", highlight=False)
 
 
 def print_items(items: Iterable[Any], columns: Columns, numbers: Iterable[int] = ()) -> None:
@@ -139,3 +139,13 @@ def print_loads(loads: Iterable[float], bound: float, width: int = 40) -> None:
         bar = f"[{colour}]{''.join(cells[:mark])}[/]|[{colour}]{''.join(cells[mark:]).rstrip()}[/]"
         table.add_row(str(worker), bar, f"{value / mean:.3f}" if mean else "-")
     Console().print(table)
+
+
+def count_of(count: int, plural: str) -> str:
+    """Return a number of things in words.
+
+    >>> count_of(1, "queries"), count_of(1, "sources"), count_of(2, "sources")
+    ('1 query', '1 source', '2 sources')
+    """
+    singular = plural.removesuffix("ies") + "y" if plural.endswith("ies") else plural.rstrip("s")
+    return f"{count:,} {singular if count == 1 else plural}"

@@ -24,14 +24,33 @@ def past_moves_of(found: FoundRun, query: str | None, key: str | None) -> list[d
     return [asdict(move) for move in reversed(moves)]
 
 
-def print_past_moves(moves: list[dict[str, Any]], query: str | None, key: str | None) -> None:
-    """Print the moves, or that there are none."""
+def last_decision_of(found: FoundRun) -> dict[str, Any] | None:
+    """Return the newest decision, whether it changed something or not."""
+    if found.store is None:
+        listed = found.require_client().get("decisions", limit=1, all=1)
+        return listed[0] if listed else None
+    from evenflow.storage.history import read_history
+
+    decisions = read_history(found.store.uri, last=1).decisions
+    return asdict(decisions[-1]) if decisions else None
+
+
+def print_past_moves(
+    moves: list[dict[str, Any]],
+    query: str | None,
+    key: str | None,
+    last: Mapping[str, Any] | None,
+) -> None:
+    """Print the moves; if there are none, what the last decision was."""
     if moves:
         print_items(moves, _COLUMNS, numbers=(0, 5))
         return
+    from evenflow.model.words import reason_words
+
     names = {"key": key, "query": query}
     subject = " of ".join(f"{kind} {name}" for kind, name in names.items() if name is not None)
-    typer.echo(f"{subject} has not moved; `evenflow hot-keys` and `evenflow ps` show where it is")
+    why = "" if last is None else f"; last decision: {reason_words(last['reason'])}"
+    typer.echo(f"{subject} has not moved{why}")
 
 
 def workers(move: Mapping[str, Any]) -> str:

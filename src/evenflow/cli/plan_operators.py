@@ -7,7 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.options import JsonOption, check_planner_options
+from evenflow.cli.options import (
+    CapacitiesOption,
+    JsonOption,
+    check_planner_options,
+    read_capacities,
+)
 from evenflow.cli.output import (
     format_figures,
     print_json,
@@ -34,6 +39,7 @@ def plan_operators_command(
     exchange: Annotated[float, typer.Option(help="Exchange operators with a higher score.")] = 0.2,
     correlation: Annotated[float, typer.Option(help="Improve pairs of lower correlation.")] = 0.8,
     capacity: Annotated[float, typer.Option(help="Load that a worker can carry.")] = 1.0,
+    capacities: CapacitiesOption = None,
     placement_out: Annotated[
         Path | None, typer.Option(help="Write the placement: operator,worker (.csv or .parquet).")
     ] = None,
@@ -52,10 +58,18 @@ def plan_operators_command(
 
     check_planner_options(algorithm, ALGORITHMS, workers, seed)
     check_writable(placement_out, inputs=(loads, current))
+    strengths = read_capacities(capacities, workers)
     OperatorConfig(balance, exchange, correlation, capacity)  # reject bad options before reading
     snapshot, names = read_operator_snapshot(loads, current, workers)
     # One plan may move everything: only the cost of a move limits `variance`.
-    config = OperatorConfig(balance, exchange, correlation, capacity, max_moves=len(names))
+    config = OperatorConfig(
+        balance,
+        exchange,
+        correlation,
+        capacity,
+        max_moves=len(names),
+        capacities=None if strengths is None else tuple(capacity * each for each in strengths),
+    )
     warm_up(algorithm)
     started = time.perf_counter()
     plan = plan_operators(algorithm, snapshot, config, np.random.default_rng(seed))
@@ -65,7 +79,7 @@ def plan_operators_command(
         "workers": workers,
         "operators": len(names),
         "samples": snapshot.samples.shape[1],
-        **asdict(measure_operator_plan(snapshot, plan.placement)),
+        **asdict(measure_operator_plan(snapshot, plan.placement, config)),
         "plan_seconds": seconds,
     }
     if placement_out:
@@ -74,4 +88,5 @@ def plan_operators_command(
         print_json({**result, "verdicts": verdicts_to_json(plan.verdicts)})
         return
     print_result("plan operators", format_figures(result), plan.verdicts)
-    print_loads(np.bincount(plan.placement, weights=snapshot.load, minlength=workers), capacity)
+    largest = float(config.worker_capacities(workers).max())
+    print_loads(np.bincount(plan.placement, weights=snapshot.load, minlength=workers), largest)

@@ -6,7 +6,12 @@ from typing import Annotated
 
 import typer
 
-from evenflow.cli.options import JsonOption, check_planner_options
+from evenflow.cli.options import (
+    CapacitiesOption,
+    JsonOption,
+    check_planner_options,
+    read_capacities,
+)
 from evenflow.cli.output import format_figures, print_json, print_result, verdicts_to_json
 from evenflow.errors import InputError
 
@@ -37,6 +42,7 @@ def plan_queries_command(
     absolute_slack: Annotated[
         float, typer.Option(help="Slack for arrivals if larger, in queries of mean load.")
     ] = 10.0,
+    capacities: CapacitiesOption = None,
     current: Annotated[
         Path | None, typer.Option(help="Current placement: query,worker.", metavar="PLACEMENT")
     ] = None,
@@ -54,6 +60,7 @@ def plan_queries_command(
     json: JsonOption = False,
 ) -> None:
     """Plan which query runs on which worker, so that each source flows to few workers."""
+    import numpy as np
     import pyarrow as pa
 
     from evenflow.cli import query_files
@@ -71,7 +78,8 @@ def plan_queries_command(
         max_moves = min(max_moves, 2**62)  # kernels count in int64
     if algorithm == "repair" and current is None:
         raise InputError("--algorithm repair needs a current placement: add --current PLACEMENT")
-    fleet = Fleet.of(workers, slack, absolute_slack)
+    strengths = np.array(read_capacities(capacities, workers) or (1.0,) * workers)
+    fleet = Fleet(strengths, slack, absolute_slack)
     check_writable(placement_out, inputs=(file, sources, current))
     query_file = query_files.read_queries(file, sources, workers)
     running = query_files.read_placement(current, query_file.names, workers) if current else None

@@ -1,5 +1,6 @@
 """Checks that need no Spark, done before it starts: one line instead of a late failure."""
 
+import os
 import socket
 
 from evenflow.errors import InputError, SetupError
@@ -32,6 +33,6 @@ def _check_port(host: str, port: int) -> None:
         socket.create_server((host.strip("[]"), port), family=family).close()
     except OSError as error:
         raise SetupError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port, "
-            "or use --no-page"
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another port "
+            "with --port, or use --no-page"
         ) from None

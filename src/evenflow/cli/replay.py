@@ -100,6 +100,8 @@ def whatif_command(
     rows["moved bytes"] = f"{result['moved_bytes']:,.4g}"
     print_result("what if", rows, predicted.verdicts)
     typer.echo(what_if_sentence(result))
+    if predicted.message:
+        typer.echo(f"The plan: {predicted.message}")
 
 
 def what_if_sentence(result: Mapping[str, Any]) -> str:
@@ -134,7 +136,7 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
     """
     from evenflow.planning.controller import Balancing
 
-    numbers = {field.name for field in fields(Balancing) if field.type is not str}
+    numbers = {f.name for f in fields(Balancing) if f.type is not str} - {"allow", "autoscale"}
     settings: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -224,6 +226,7 @@ def _scenario_to_json(predicted: "ScenarioResult", scenario: "Scenario") -> dict
         "after": asdict(predicted.after),
         "moves": len(predicted.moves),
         "moved_bytes": predicted.moved_bytes,
+        "message": predicted.message,
         "moved_queries": {
             move.query: move.after for move in predicted.moves if move.key_hash is None
         },

@@ -35,7 +35,7 @@ def results_command(
             print_json(page)
         else:
             _print_page(page, head=not shown)
-        shown = True
+        shown = shown or bool(page["rows"])
 
 
 def print_newest_results(checkpoint: str, run: str) -> None:
@@ -93,9 +93,11 @@ def _print_page(page: dict[str, Any], *, head: bool) -> None:
 def _cell(value: Any) -> str:
     """Format a value of a result.
 
-    >>> _cell(None), _cell(1.5), _cell(True), _cell({"a": [1]})
-    ('null', '1.5', 'true', "{'a': [1]}")
+    >>> _cell(None), _cell(1.5), _cell(100 / 3), _cell(True), _cell({"a": [1]})
+    ('null', '1.5', '33.33333333', 'true', "{'a': [1]}")
     """
+    if isinstance(value, float):
+        return f"{value:.10g}"  # --json has all digits
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)

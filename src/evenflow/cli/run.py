@@ -3,12 +3,12 @@
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from evenflow.cli.options import JsonOption
-from evenflow.cli.output import print_json
+from evenflow.cli.output import count_of, print_json
 from evenflow.errors import InputError
 
 SpecArgument = Annotated[Path, typer.Argument(help="Specification, a YAML file.", metavar="SPEC")]
@@ -44,6 +44,10 @@ def run_command(
         bool,
         typer.Option("--safe", help="Start without queries hosted since the last good batch."),
     ] = False,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(help="`json`: one object per line, also on standard error."),
+    ] = "text",
     sets: OverrideOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -71,6 +75,7 @@ def run_command(
         results_as_json=json,
         without=tuple(without or ()),
         safe=safe,
+        log_format=log_format,
     )
     checkpoint = checked.resolve(checked.spec.checkpoint)
     remember_run(KnownRun(checked.spec.name, checkpoint, str(spec.resolve())))
@@ -99,12 +104,11 @@ def validate_command(
     if json:
         print_json({"ok": True, "problems": [], "order": list(checked.order)})
         return
-    counts = (
-        f"{len(getattr(checked.spec, section))} {section}"
-        for section in ("sources", "tables", "queries", "templates", "operators", "sinks")
-        if getattr(checked.spec, section)
-    )
-    typer.echo(f"{spec}: valid ({', '.join(counts)}, {checked.spec.workers} workers)")
+    sections = ("sources", "tables", "queries", "templates", "operators", "sinks")
+    counts = {section: len(getattr(checked.spec, section)) for section in sections}
+    counts |= {"workers": checked.spec.workers}
+    said = [count_of(count, section) for section, count in counts.items() if count]
+    typer.echo(f"{spec}: valid ({', '.join(said)})")
 
 
 def init_command(
@@ -116,6 +120,7 @@ def init_command(
     if path.exists():
         raise InputError(f"{path}: already exists; choose another name")
     text = files("evenflow.spec").joinpath("starter.yaml").read_text(encoding="utf-8")
+    text = text.replace("evenflow.yaml", path.name)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

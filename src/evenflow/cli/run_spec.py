@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.cli.live_view import live_view
 from evenflow.cli.logs import log_path
-from evenflow.cli.output import print_progress
+from evenflow.cli.output import count_of, print_progress
 from evenflow.cli.preflight import check_start
-from evenflow.cli.run_log import RunReporter, log, log_to
-from evenflow.cli.run_stats import RunStats
+from evenflow.cli.run_log import LogFormat, RunReporter, log, log_to
+from evenflow.cli.run_stats import KEPT_BATCHES, RunStats
 from evenflow.cli.run_summary import EXIT_INTERRUPTED, run_summary
 from evenflow.cli.serve_spec import serve_spec, service_settings
+from evenflow.cli.telemetry import open_telemetry
 from evenflow.display import printable
 from evenflow.errors import MAX_ERROR_CHARACTERS, InputError
 from evenflow.spec import CheckedSpec
@@ -40,6 +41,7 @@ class RunOptions:
     results_as_json: bool = False
     without: tuple[str, ...] = ()
     safe: bool = False
+    log_format: LogFormat = "text"
 
 
 def run_spec(checked: CheckedSpec, options: RunOptions) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def run_spec(checked: CheckedSpec, options: RunOptions) -> dict[str, Any]:
     check_start(checked, serves=options.serves)
     checkpoint = checked.resolve(spec.checkpoint)
     print_progress(f"{spec.name}: starting Spark on {spec.spark.master}")
-    with log_to(log_path(checkpoint)):
+    with log_to(log_path(checkpoint), options.log_format):
         log.info("%s: starting on %s", spec.name, spec.spark.master)
         with interrupt_event() as interrupted:
             spark = open_session(
@@ -106,52 +108,57 @@ def _run_once(
     balanced: bool,
 ) -> dict[str, Any]:
     """Run once; a run that only serves comparison has no balancing, sinks or page."""
+    from evenflow.model.alert import AlertRules
     from evenflow.spark.driver.progress import ProgressListener
-    from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
     from evenflow.spark.from_spec import flow_from_spec
 
     spec = checked.spec
-    flow = flow_from_spec(checked, spark, checkpoint)
+    hosted = len(spec.queries) + len(spec.templates) + len(spec.operators)
+    sources = count_of(len(spec.sources), "sources")
+    print_progress(f"{spec.name}: preparing {sources} and {count_of(hosted, 'queries')}")
+    flow = flow_from_spec(checked, spark, checkpoint, with_sinks=balanced)
     stats, reporter = RunStats(spec.workers), RunReporter()
     bounded = spec.available_now or spec.compare is not None
     balancing = checked.balancing if balanced else None
     with ExitStack() as stack:
-        progress = stack.enter_context(ProgressListener(spark, checkpoint))
+        progress = stack.enter_context(ProgressListener(spark, checkpoint, keep=KEPT_BATCHES))
         run = flow.start(
             spec.trigger,
             available_now=bounded,
             balancing=balancing,
+            alerts=spec.alerts.rules() if balanced else AlertRules.NONE,
             without=options.without,
             safe=options.safe,
         )
+        run.use_progress(progress)  # one listener for the summary and the page
+        run.sinks.console = sys.stderr if options.results_as_json else sys.stdout
+        run.sinks.show_progress = _print_deliveries_left
         stack.callback(run.stop)
-        console = sys.stderr if options.results_as_json else sys.stdout
-
-        def find_targets(names: Iterable[str]) -> tuple[SinkTarget, ...]:
-            return sink_targets(checked, names) if balanced else ()
-
-        delivery = SinkDelivery(run, find_targets, console).start()
-        stack.callback(delivery.finish)
         page = stack.enter_context(_page_url(run, checked, serves=options.serves and balanced))
+
+        telemetry = open_telemetry(spec.name) if balanced else None
+        if telemetry is not None:
+            stack.callback(telemetry.close)
 
         def update() -> RunStats:
             stats.add_batches(progress.batches, run.batches)
             stats.add_decisions(run.snapshots, run.decisions)
-            reporter.report(stats, run, delivery)
+            reporter.report(stats, run)
+            if telemetry is not None:
+                telemetry.report(run)
             return stats
 
         name = spec.name if balanced else f"{spec.name} ({spec.compare} only)"
         with live_view(name, page, update) as show:
             failure = _wait_for_end(run, show, interrupted, options.max_seconds)
-        delivery.finish(_print_deliveries_left)
         _await_last_progress(run, progress.batches)
         update()
         was_interrupted = interrupted.is_set()
-        return run_summary(checked, run, stats, delivery, failure, interrupted=was_interrupted)
+        return run_summary(checked, run, stats, failure, interrupted=was_interrupted)
 
 
 def _print_deliveries_left(count: int) -> None:
-    print_progress(f"delivering results to sinks: {count:,} queries left")
+    print_progress(f"delivering results to sinks: {count_of(count, 'queries')} left")
 
 
 @contextmanager
@@ -217,7 +224,7 @@ def interrupt_event() -> Iterator[threading.Event]:
 
 def delete_checkpoint(checked: CheckedSpec, checkpoint: str) -> None:
     """Delete a local checkpoint and the batches that file sinks wrote."""
-    from evenflow.spark.driver.sinks import BATCH_COLUMN, sink_targets
+    from evenflow.spark.driver.sink_target import BATCH_COLUMN, QUERY_PLACEHOLDER
 
     folder = Path(checkpoint.removeprefix("file://"))
     if not folder.is_absolute():
@@ -225,6 +232,8 @@ def delete_checkpoint(checked: CheckedSpec, checkpoint: str) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "meta").is_file():
         raise InputError(f"--fresh: {folder} is not a checkpoint; delete it yourself")
     shutil.rmtree(folder, ignore_errors=True)
-    for target in sink_targets(checked):
-        for batch in Path(target.path or "/nonexistent").glob(f"{BATCH_COLUMN}=*"):
-            shutil.rmtree(batch)
+    for sink in checked.spec.sinks.values():
+        for query in checked.order if sink.queries == "*" else sink.queries:
+            path = (sink.path or "/nonexistent").replace(QUERY_PLACEHOLDER, query)
+            for batch in Path(checked.resolve(path)).glob(f"{BATCH_COLUMN}=*"):
+                shutil.rmtree(batch)

@@ -10,10 +10,10 @@ from rich.table import Table
 from evenflow.cli.output import safe
 from evenflow.display import printable
 from evenflow.errors import MAX_ERROR_CHARACTERS
+from evenflow.model.words import reason_words
 
 if TYPE_CHECKING:
     from evenflow.cli.run_stats import RunStats
-    from evenflow.spark.driver.sinks import SinkDelivery
     from evenflow.spark.run import Run
     from evenflow.spec import CheckedSpec
 
@@ -25,7 +25,6 @@ def run_summary(
     checked: "CheckedSpec",
     run: "Run",
     stats: "RunStats",
-    delivery: "SinkDelivery",
     failure: str | None,
     *,
     interrupted: bool,
@@ -35,7 +34,7 @@ def run_summary(
         name: printable(reason, MAX_ERROR_CHARACTERS) for name, reason in run.quarantined.items()
     }
     code = EXIT_OK
-    if quarantined or delivery.errors:
+    if quarantined or run.sinks.errors:
         code = EXIT_DEGRADED
     if interrupted:
         code = EXIT_INTERRUPTED
@@ -50,8 +49,8 @@ def run_summary(
         "results": {name: stats.result_rows.get(name, 0) for name in sorted(run.queries)},
         "late": dict(run.late),
         "quarantined": quarantined,
-        "sink_errors": dict(delivery.errors),
-        "where": {t.query: t.path or t.spec.format for t in delivery.targets},
+        "sink_errors": dict(run.sinks.errors),
+        "where": {t.query: t.path or t.spec.format for t in run.sinks.targets},
         "checkpoint": run.checkpoint.uri,
     }
 
@@ -82,6 +81,10 @@ def print_run_summary(summary: Mapping[str, Any]) -> None:
         for name, reason in summary[kind].items():
             label = kind.replace("sink_errors", "sink behind")
             console.print(f"[red]{label}[/] {safe(name)}: {safe(reason)}", soft_wrap=True)
+    if not summary["batches"]:
+        console.print("no batch was run: there were no new rows; --fresh starts over")
+    elif not summary["plans"] and summary["last_reason"]:
+        console.print(f"nothing was moved: {reason_words(summary['last_reason'])}", soft_wrap=True)
     for message in summary["verdicts"].values():
         console.print(f"[yellow]limit[/]: {safe(message)}", soft_wrap=True)
     if summary["failure"]:

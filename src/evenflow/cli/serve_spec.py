@@ -8,7 +8,7 @@ from evenflow.spec import CheckedSpec
 
 if TYPE_CHECKING:
     from evenflow.service import RunProtocol, Server, Token
-    from evenflow.spec.models import TokenSpec
+    from evenflow.spec.service_model import TokenSpec
 
 
 def serve_spec(run: "RunProtocol", checked: CheckedSpec, audit: Path | None) -> "Server":

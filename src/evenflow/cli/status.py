@@ -70,6 +70,7 @@ def run_status(found: FoundRun) -> dict[str, Any]:
         "queries": None,
         "quarantined": {},
         "late": {},
+        "set_aside": {},
         "sinks_behind": {},
         "summary": None,
     }
@@ -89,12 +90,18 @@ def run_status(found: FoundRun) -> dict[str, Any]:
         "queries": summary["queries"],
         "quarantined": {q["name"]: q["quarantined"] for q in queries if q["quarantined"]},
         "late": {q["name"]: q["late"] for q in queries if q["late"]},
+        "set_aside": {
+            s["name"]: {"rows": s["set_aside"], "ahead": s["ahead"]}
+            for s in found.client.get("streams")
+            if s["set_aside"]
+        },
         "summary": summary,
     }
 
 
 def _stored_status(found: FoundRun) -> dict[str, Any]:
     """Return what the checkpoint says."""
+    from evenflow.spark.driver.sinks import delivery_note
     from evenflow.spark.protocol.ledger import Ledger
     from evenflow.spark.protocol.stored_results import StoredResults
 
@@ -106,8 +113,8 @@ def _stored_status(found: FoundRun) -> dict[str, Any]:
     behind = {}
     for sink in store.list_names("sinks"):
         for query in store.list_names(f"sinks/{sink}"):
-            noted = store.read_record(f"sinks/{sink}/{query}", dict[str, int])
-            if noted["next"] < head.batch:
+            noted = delivery_note(store, f"sinks/{sink}/{query}")
+            if noted is not None and noted["next"] < head.batch:
                 behind[f"{sink}/{query}"] = head.batch - noted["next"]
     return {
         "state": "running" if running else "unknown" if unknown else "stopped",
@@ -115,6 +122,11 @@ def _stored_status(found: FoundRun) -> dict[str, Any]:
         "queries": len(names),
         "quarantined": {names[u].name: why for u, why in head.quarantined.items() if u in names},
         "late": {names[u].name: rows for u, rows in head.late.items() if u in names and rows},
+        "set_aside": {
+            source: {"rows": rows, "ahead": head.ahead.get(source, 0)}
+            for source, rows in head.poison.items()
+            if rows
+        },
         "sinks_behind": behind,
     }
 
@@ -130,10 +142,16 @@ def _print_status(status: dict[str, Any]) -> None:
             ("batch time", f"{summary['seconds']:.2f} s"),
             ("busiest worker", f"{summary['imbalance']:.2f} times the mean of the active workers "
              f"(bound {summary['bound']:.2f})"),
-            ("workers", f"{summary['active']} of {summary['workers']} active"),
+            ("workers", _workers_line(summary)),
+            ("alerts", f"{summary.get('alerts', 0):,} firing"),
             ("plan changes", f"{summary['plan_changes']:,} with {summary['moves']:,} moves"),
         ]  # fmt: skip
     rows += [(f"late rows of {name}", f"{count:,}") for name, count in status["late"].items()]
+    rows += [
+        (f"set aside of {name}", f"{found['rows']:,} rows: {found['rows'] - found['ahead']:,} "
+         f"without a valid event time, {found['ahead']:,} ahead of the clock")
+        for name, found in status["set_aside"].items()
+    ]  # fmt: skip
     rows += [(f"quarantined {name}", why) for name, why in status["quarantined"].items()]
     rows += [
         (f"sink {name}", f"{count:,} batches behind; the next run delivers them")
@@ -141,6 +159,12 @@ def _print_status(status: dict[str, Any]) -> None:
         if status["state"] == "stopped"
     ]
     print_rows(("", ""), rows, show_heads=False)
+
+
+def _workers_line(summary: dict[str, Any]) -> str:
+    needed = summary.get("workers_needed")
+    advice = "" if needed is None else f"; the load needs {needed} (`evenflow workers list`)"
+    return f"{summary['active']} of {summary['workers']} active{advice}"
 
 
 def _state_line(status: dict[str, Any]) -> str:

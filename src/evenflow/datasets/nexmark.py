@@ -5,8 +5,9 @@ Beam; bids go to recent auctions, half of them to a hot one. The seed fixes all 
 
 Differences: categories and states are uniform, and texts are short. The queries have the time
 bounds and windows that a continuous query needs: q3 joins an auction with a person of the last
-minute, q4 closes an auction after 20 seconds, and windows last seconds, so that small data fills
-many of them.
+minute, q4, q9 and q20 close an auction after 20 seconds, q18 and q19 are per window, and windows
+last seconds, so that small data fills many of them. q12 has windows of event time. q6, the average
+of a seller's last ten auctions, needs rows from any time ago and has no continuous form here.
 """
 
 from collections.abc import Mapping
@@ -50,12 +51,30 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("auction", pa.int64()),
             ("bidder", pa.int64()),
             ("price", pa.int64()),
+            ("channel", pa.string()),
+            ("url", pa.string()),
         ]
     ),
 }
+CHANNELS = ("apple", "Google", "facebook", "baidu", "channel-7", "channel-42")
+SIDE_INPUT = pa.table({"key": range(100), "value": [f"side {key}" for key in range(100)]})
 
 _BID_COUNTS_SQL = """SELECT window AS w, auction, count(*) AS num FROM bid
 GROUP BY window(ts, '10 seconds', '2 seconds'), auction"""
+
+_AUCTION_BIDS_SQL = """FROM auction a JOIN bid b ON a.id = b.auction
+AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 20 SECONDS AND b.ts <= a.expires"""
+_DAY_SQL = "to_date(ts)"
+_RANKS = {"low": "price < 10000", "high": "price >= 1000000"}
+_BID_STATISTICS_SQL = ", ".join(
+    f"count({counted}){where} AS {name}{suffix}"
+    for counted, name in (
+        ("*", "bids"),
+        ("DISTINCT bidder", "bidders"),
+        ("DISTINCT auction", "lots"),
+    )
+    for suffix, where in (("", ""), *((f"_{r}", f" FILTER (WHERE {w})") for r, w in _RANKS.items()))
+)
 
 QUERIES: Mapping[str, str] = {
     "q0": "SELECT ts, auction, bidder, price FROM bid",
@@ -80,6 +99,45 @@ ON b.price = w.top AND b.ts >= w.start AND b.ts < w.end""",
 SELECT window AS w, id, name FROM person GROUP BY window(ts, '10 seconds'), id, name) p JOIN (
 SELECT window AS w, seller FROM auction GROUP BY window(ts, '10 seconds'), seller) a
 ON p.id = a.seller AND p.w = a.w""",
+    "q9": f"""SELECT id, seller, category, bidder, price, bid_ts FROM (
+SELECT a.id, a.seller, a.category, b.bidder, b.price, b.ts AS bid_ts, row_number() OVER (
+PARTITION BY a.id, a.ts ORDER BY b.price DESC, b.ts, b.bidder) AS place {_AUCTION_BIDS_SQL})
+WHERE place = 1""",  # noqa: S608 - constants only
+    "q10": """SELECT auction, bidder, price, ts, date_format(ts, 'yyyy-MM-dd') AS day,
+date_format(ts, 'HH:mm') AS minute FROM bid""",
+    "q11": """SELECT bidder, session_window.start AS start, session_window.end AS end,
+count(*) AS bids FROM bid GROUP BY bidder, session_window(ts, '10 seconds')""",
+    "q12": """SELECT bidder, window.start AS start, count(*) AS bids FROM bid
+GROUP BY bidder, window(ts, '10 seconds')""",
+    "q13": """SELECT b.auction, b.bidder, b.price, b.ts, s.value FROM bid b JOIN side_input s
+ON b.auction % 100 = s.key""",
+    "q14": """SELECT auction, bidder, 0.908 * price AS price, CASE WHEN hour(ts) BETWEEN 8 AND 18
+THEN 'day' WHEN hour(ts) <= 6 OR hour(ts) >= 20 THEN 'night' ELSE 'other' END AS time, ts,
+length(url) - length(replace(url, 'c', '')) AS c_counts FROM bid
+WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
+    "q15": f"""SELECT {_DAY_SQL} AS day, {_BID_STATISTICS_SQL}
+FROM bid GROUP BY {_DAY_SQL}""",  # noqa: S608 - constants only
+    "q16": f"""SELECT channel, {_DAY_SQL} AS day, max(date_format(ts, 'HH:mm')) AS minute,
+{_BID_STATISTICS_SQL} FROM bid GROUP BY channel, {_DAY_SQL}""",  # noqa: S608 - constants only
+    "q17": f"""SELECT auction, {_DAY_SQL} AS day, count(*) AS bids,
+count(*) FILTER (WHERE price < 10000) AS low, count(*) FILTER (WHERE price >= 1000000) AS high,
+min(price) AS least, max(price) AS most, avg(price) AS mean, sum(price) AS total
+FROM bid GROUP BY auction, {_DAY_SQL}""",  # noqa: S608 - constants only
+    "q18": """SELECT auction, bidder, price, ts FROM (SELECT *, row_number() OVER (
+PARTITION BY window(ts, '10 seconds'), bidder, auction ORDER BY ts DESC, price) AS place FROM bid)
+WHERE place = 1""",
+    "q19": """SELECT auction, bidder, price, ts, place FROM (SELECT *, row_number() OVER (
+PARTITION BY window(ts, '10 seconds'), auction ORDER BY price DESC, ts, bidder) AS place FROM bid)
+WHERE place <= 10""",
+    "q20": f"""SELECT b.auction, b.bidder, b.price, b.ts, a.seller, a.expires {_AUCTION_BIDS_SQL}
+WHERE a.category = 3""",
+    "q21": """SELECT auction, bidder, price, channel, CASE lower(channel) WHEN 'apple' THEN '0'
+WHEN 'google' THEN '1' WHEN 'facebook' THEN '2' WHEN 'baidu' THEN '3'
+ELSE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) END AS channel_id FROM bid
+WHERE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) <> '' OR
+lower(channel) IN ('apple', 'google', 'facebook', 'baidu')""",
+    "q22": """SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1,
+split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3 FROM bid""",
 }
 
 
@@ -148,8 +206,17 @@ def _generate_bids(
         pa.array(FIRST_ID + chosen),
         pa.array(FIRST_ID + _draw_recent(rng, persons, 1_000)),
         pa.array((10.0 ** (rng.random(count) * 6) * 100).astype(np.int64)),
+        pa.array(CHANNELS).take(pa.array(chosen % len(CHANNELS))),
+        _urls(chosen),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMAS["bid"])
+
+
+def _urls(auctions: NDArray[np.int64]) -> pa.Array:
+    """Return an address for each bid; two thirds of them name the channel."""
+    paths = [f"https://www.nexmark.com/item/c{at % 7}/{at}" for at in range(60)]
+    named = [f"{path}?q=1&channel_id={at}" if at % 3 else path for at, path in enumerate(paths)]
+    return pa.array(named).take(pa.array(auctions % len(named)))
 
 
 def _draw_recent(

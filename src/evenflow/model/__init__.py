@@ -1,12 +1,21 @@
 """Frozen values that the packages exchange: snapshots, plans, decisions and codes. No I/O."""
 
-from evenflow.model.codes import HistoryKind, MoveOrder, Reason, Trigger, VerdictCode
+from evenflow.model.codes import (
+    BalancingMode,
+    HistoryKind,
+    MoveOrder,
+    ProposalState,
+    Reason,
+    Trigger,
+    VerdictCode,
+)
 from evenflow.model.decision import BalanceMetrics, Decision, Outcome, Verdict
 from evenflow.model.hashing import hash_keys, home_workers, jump_hash
 from evenflow.model.plan import (
     EVERYWHERE,
     Move,
     Plan,
+    StreamsByQuery,
     Transfer,
     arrived_queries,
     may_move_state,
@@ -15,6 +24,7 @@ from evenflow.model.plan import (
     place_on_fewest_queries,
 )
 from evenflow.model.planner_loads import KeyLoads, LoadSeries
+from evenflow.model.proposal import Proposal
 from evenflow.model.routing import KeySplit, RoutingTable
 from evenflow.model.snapshot import HotKey, KeyStats, QueryLoad, Snapshot, hot_keys, imbalance
 from evenflow.model.traffic import round_robin_bytes, stream_bytes, total_shipped_bytes
@@ -22,6 +32,7 @@ from evenflow.model.traffic import round_robin_bytes, stream_bytes, total_shippe
 __all__ = [
     "EVERYWHERE",
     "BalanceMetrics",
+    "BalancingMode",
     "Decision",
     "HistoryKind",
     "HotKey",
@@ -33,10 +44,13 @@ __all__ = [
     "MoveOrder",
     "Outcome",
     "Plan",
+    "Proposal",
+    "ProposalState",
     "QueryLoad",
     "Reason",
     "RoutingTable",
     "Snapshot",
+    "StreamsByQuery",
     "Transfer",
     "Trigger",
     "Verdict",

@@ -27,6 +27,7 @@ class Trigger(Code):
     TRAFFIC = "traffic"  # the background planner of source traffic (`repair`) proposed a plan
     DRAIN = "drain"  # a worker was requested to be drained
     ACTIVATE = "activate"  # a drained worker was requested to work again
+    AUTOSCALE = "autoscale"  # the load needs more or fewer workers
     ARRIVAL = "arrival"  # queries were placed, and nothing else was decided
     COOLED = "cooled"  # a split key needs fewer workers
     PROMOTION = "promotion"  # a whole query outgrew one worker and becomes keyed
@@ -58,6 +59,28 @@ class Reason(Code):
     NO_LOAD = "no_load"  # no query used CPU in the window
     STALE = "stale"  # the plan for source traffic was made for other workers or pins
     REFUSED = "refused"  # the plan does not fit what is hosted; verdict plan_refused says why
+    PROPOSED = "proposed"  # mode propose: the plan waits for approval
+    WAITING = "waiting"  # an earlier proposal waits for approval, or for its maintenance window
+    REJECTED = "rejected"  # a proposal was rejected, and the load has not changed since
+    OUTSIDE_WINDOW = "outside_window"  # no maintenance window (`allow`) is open
+
+
+class ProposalState(Code):
+    """What became of a plan that waits for approval."""
+
+    WAITING = "waiting"  # nobody has answered yet
+    APPROVED = "approved"  # it is followed when a maintenance window opens
+    REJECTED = "rejected"  # not proposed again until the load changes
+    ADOPTED = "adopted"  # approved and followed
+    EXPIRED = "expired"  # the load or the hosted queries changed, or another plan was adopted
+
+
+class BalancingMode(StrEnum):
+    """What happens to the plans of the planners (`Balancing.mode`)."""
+
+    AUTO = "auto"  # they are followed
+    PROPOSE = "propose"  # they wait for approval
+    OFF = "off"  # there are none
 
 
 class VerdictCode(Code):
@@ -78,7 +101,8 @@ class VerdictCode(Code):
     UNBALANCED = "unbalanced"  # a worker stays above the limit
     NO_PLAN = "no_plan"  # exact: no plan keeps both the balance and the table bound
     NOT_PROVEN = "not_proven"  # exact: time limit reached, the plan may not be optimal
-    SPLIT_KEYS = "split_keys"  # pkg: keys are on two workers, their results need a merge
+    SPLIT_KEYS = "split_keys"  # pkg and others: split keys give partial results to merge
+    NOT_DIVISIBLE = "not_divisible"  # pkg and others: the query does not divide rows of a key
     # Planners of operators
     OPERATOR_EXCEEDS_WORKER = "operator_exceeds_worker"  # one operator needs more than a worker has
     TOTAL_EXCEEDS_CAPACITY = "total_exceeds_capacity"  # all need more than all workers have

@@ -52,6 +52,7 @@ class Decision:
     moved_bytes  measured state that the moves transfer
     arrived      queries placed at this boundary, and their workers; keyed ones are `EVERYWHERE`
     move_price   seconds that moving a megabyte was expected to cost; None: not known
+    proposal     number of the proposal that it makes, follows or waits for
     """
 
     batch: int
@@ -68,6 +69,7 @@ class Decision:
     verdicts: tuple[Verdict, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
     move_price: float | None = None
+    proposal: int | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what people want to know of a decision."""

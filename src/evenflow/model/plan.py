@@ -11,6 +11,8 @@ from evenflow.model.arrays import Hashes, Workers
 from evenflow.model.facts import facts_html, facts_line
 from evenflow.model.routing import RoutingTable
 
+StreamsByQuery = Mapping[str, tuple[str, ...]]  # what each query reads
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -166,22 +168,14 @@ def may_move_state(before: Plan, after: Plan) -> bool:
     return bool(rehashed) or bool(moves_between(before, after))
 
 
-def _split_targets(move: Move, worker: int) -> set[int]:
-    """Return the workers that may get state of a split key from one of its owners."""
-    if worker not in move.owners_before:
-        return set()
-    new = set(move.owners_after) - set(move.owners_before) if worker == move.before else set()
-    return {move.after, *new}
-
-
 def moves_from_worker(before: Plan, after: Plan, worker: int) -> list[Move]:
     """Return one move for each query and other worker that may get state from this worker."""
     pairs: set[tuple[str, int]] = set()
     others = [other for other in after.active if other != worker]
     for move in moves_between(before, after):
         if move.owners_before:
-            getting = _split_targets(move, worker) - {worker}
-            pairs.update((move.query, target) for target in getting)
+            owners = set(move.owners_after) if worker in move.owners_before else set()
+            pairs.update((move.query, target) for target in owners - {worker})
         elif move.before in (worker, EVERYWHERE) and move.after != worker:
             targets = others if move.after == EVERYWHERE else [move.after]
             pairs.update((move.query, target) for target in targets)

@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Bools, Floats, Workers, freeze_arrays, require_all_non_negative
+from evenflow.model.arrays import (
+    Bools,
+    Floats,
+    Hashes,
+    Workers,
+    freeze_arrays,
+    require_all_non_negative,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +31,7 @@ class KeyLoads:
     shared     part of the cost that every owner of a split key pays; defaults to all of it, so that
                splitting gains nothing
     splits     present owners of split keys, home first; `owner` has their homes
+    hashes     of the keys, for planners that choose workers by hash; defaults to their positions
     """
 
     cost: Floats
@@ -35,6 +43,7 @@ class KeyLoads:
     immovable: Bools | None = None
     shared: Floats | None = None
     splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    hashes: Hashes | None = None
 
     @classmethod
     def from_arrays(

@@ -1,13 +1,17 @@
 """Mixed routing F(k): a small table over a hash (mixed-key-routing, equation 1), and split keys."""
 
-from collections.abc import Collection, Iterable
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model.arrays import Hashes, Workers, frozen
+from evenflow.model.arrays import Hashes, Indices, Workers, frozen
 from evenflow.model.hashing import home_workers
+
+FEW_SPLITS = 16  # up to this number, comparing with each is faster than searching
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,17 @@ class KeySplit:
         return self.owners[0]
 
     def owners_of(self, contents: Hashes) -> Workers:
-        """Return the owner of each divided row, given the hashes of their contents.
+        """Return the owner of each divided row, given the hashes of their contents."""
+        return owners_by_content(self.owners, contents)
 
-        It depends on nothing else, so a batch that runs again divides its rows alike.
-        """
-        owners = np.array(self.owners, dtype=np.int32)
-        return owners[(contents % np.uint64(len(owners))).astype(np.int64)]
+
+def owners_by_content(owners: Sequence[int], contents: Hashes) -> Workers:
+    """Return one of some owners for each row, given the hashes of their contents.
+
+    It depends on nothing else, so a batch that runs again divides its rows alike.
+    """
+    chosen: Workers = np.array(owners, np.int32)[(contents % np.uint64(len(owners))).astype(int)]
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +111,29 @@ class RoutingTable:
 
     def split_of(self, key_hash: int) -> KeySplit | None:
         """Return how a key is split, if it is."""
-        return next((split for split in self.splits if split.key_hash == key_hash), None)
+        at = bisect_left(self.splits, key_hash, key=attrgetter("key_hash"))
+        found = self.splits[at : at + 1]
+        return found[0] if found and found[0].key_hash == key_hash else None
+
+    def split_rows(self, hashes: Hashes) -> tuple[Indices, Indices]:
+        """Return the rows whose keys are split, and the positions of their splits."""
+        if len(self.splits) <= FEW_SPLITS:
+            found = [np.flatnonzero(hashes == np.uint64(split.key_hash)) for split in self.splits]
+            none = np.zeros(0, dtype=np.int64)
+            rows = np.concatenate([none, *found])
+            return rows, np.repeat(np.arange(len(found)), [len(at) for at in found])
+        split = self.split_hashes
+        at = np.minimum(np.searchsorted(split, hashes), len(split) - 1)
+        rows = np.flatnonzero(split[at] == hashes)
+        return rows, at[rows]
+
+    def owners_of_rows(self, splits: Indices, contents: Hashes) -> Workers:
+        """Return the owner of each divided row, given its split and the hash of its content."""
+        counts = np.array([len(split.owners) for split in self.splits], dtype=np.uint64)
+        begins = np.cumsum(counts) - counts
+        flat = np.array([owner for split in self.splits for owner in split.owners], np.int32)
+        chosen: Workers = flat[(begins[splits] + contents % counts[splits]).astype(np.int64)]
+        return chosen
 
     def with_splits(self, splits: Iterable[KeySplit]) -> "RoutingTable":
         """Return the table with exactly these split keys; their single owners are dropped.
@@ -141,6 +172,7 @@ class RoutingTable:
             at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
             listed = self.hashes[at] == hashes
             routed[listed] = self.owners[at[listed]]
-        for split in self.splits:
-            routed[hashes == np.uint64(split.key_hash)] = split.home
+        if self.splits:
+            rows, splits = self.split_rows(hashes)
+            routed[rows] = np.array([split.home for split in self.splits], np.int32)[splits]
         return routed

@@ -9,6 +9,7 @@ _TRIGGERS = {
     Trigger.TRAFFIC: "streams could be shipped to fewer workers",
     Trigger.DRAIN: "a worker is to be drained",
     Trigger.ACTIVATE: "a drained worker is to work again",
+    Trigger.AUTOSCALE: "the load needs another number of workers",
     Trigger.ARRIVAL: "queries arrived",
     Trigger.PROMOTION: "a query outgrew its worker",
     Trigger.COOLED: "a split key needs fewer workers",
@@ -35,6 +36,10 @@ _REASONS = {
     Reason.NO_LOAD: "there was no load",
     Reason.STALE: "the plan was made for other workers or pins",
     Reason.REFUSED: "the plan does not fit what is hosted",
+    Reason.PROPOSED: "the plan waits for approval",
+    Reason.WAITING: "an earlier proposal waits",
+    Reason.REJECTED: "the plan was rejected",
+    Reason.OUTSIDE_WINDOW: "no maintenance window is open",
 }
 
 

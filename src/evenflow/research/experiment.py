@@ -22,14 +22,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+VERDICTS = ("holds", "does not hold", "not decided")
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of a paper, the measured values, and whether it holds; `why` if it does not."""
+    """A statement of a paper, the measured values, and whether it holds.
+
+    why      the reason, unless it holds
+    seeds    how many are behind the values; 0: it does not depend on seeds
+    decided  whether other seeds would hardly turn it (`decide_claims`)
+    """
 
     text: str
     measured: str
     holds: bool
     why: str = ""
+    seeds: int = 0
+    decided: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`."""
+        return VERDICTS[1 - int(self.holds)] if self.decided else VERDICTS[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,7 @@ class Experiment:
     claims         checks the paper's statements against the rows
     live           a point runs streams and needs the whole Spark session
     live_workload  what a point of a live experiment runs on Spark; live_runner provides its `run`
+    exact          a point counts many cases itself, so its claims need no seeds
     """
 
     id: str
@@ -57,6 +73,7 @@ class Experiment:
     markdown: Callable[[Rows], str] | None = None
     live: bool = False
     live_workload: Callable[[Point], LiveWorkload] | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

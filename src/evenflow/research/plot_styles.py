@@ -65,6 +65,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "minmig": PlotStyle("MinMig", GREEN, "D"),
     "llfd": PlotStyle("LLFD", BROWN, "v"),
     "readj": PlotStyle("Readj", PURPLE, "X"),
+    "readj-pairs": PlotStyle("Readj, all pairs", BROWN, "x", line_style="--"),
     "simple": PlotStyle("Simple", OLIVE, "<"),
     "pkg": PlotStyle("PKG", BLACK, "^", line_style="--"),
     "hash": PlotStyle("hash", GREY, "^"),

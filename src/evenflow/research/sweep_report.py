@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from evenflow.research import figures
+from evenflow.research.decide_claims import count_verdicts, decide_claims
 from evenflow.research.experiment import Claim, Experiment, PointResult, tidy_table
 from evenflow.research.points import Rows, Scale
 from evenflow.research.seed_statistics import markdown_table
@@ -44,7 +45,7 @@ def write_section(
         len(rows),
         "" if experiment.markdown is None else experiment.markdown(rows),
         figure_files,
-        tuple(experiment.claims(rows)),
+        decide_claims(experiment, rows),
     )
 
 
@@ -58,9 +59,12 @@ def _summary(sections: Sequence[ReportSection], scale: Scale) -> str:
     claims = [claim for section in sections for claim in section.claims]
     points = sum(section.point_count for section in sections)
     seconds = sum(section.cpu_seconds for section in sections)
+    verdicts = count_verdicts(claims)
     return (
         f"{len(sections)} tables and figures at scale {scale}: {points:,} points in "
-        f"{seconds:,.0f} CPU seconds. Of {len(claims)} claims {sum(c.holds for c in claims)} hold. "
+        f"{seconds:,.0f} CPU seconds. Of {len(claims)} claims {verdicts['holds']} hold, "
+        f"{verdicts['does not hold']} do not hold and {verdicts['not decided']} are not decided: "
+        "other seeds could turn them. "
         "Values are means over seeds and cases, ± their standard deviation; shades and whiskers "
         "in figures reach from the least to the greatest."
     )
@@ -72,12 +76,12 @@ def _heading(section: ReportSection) -> str:
 
 def _claim_rows(claims: Sequence[Claim]) -> list[list[str]]:
     return [
-        [claim.text, claim.measured, "holds" if claim.holds else "does not hold", claim.why]
+        [claim.text, claim.measured, str(claim.seeds or "all"), claim.verdict, claim.why]
         for claim in claims
     ]
 
 
-CLAIM_COLUMNS = ("claim", "measured", "", "why")
+CLAIM_COLUMNS = ("claim", "measured", "seeds", "", "why")
 
 
 def report_markdown(sections: Sequence[ReportSection], scale: Scale) -> str:
@@ -104,7 +108,8 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:1080px;margin:2rem auto;paddin
 h2{margin-top:3rem;border-bottom:2px solid #ddd}h3{margin-top:2.2rem}
 img{max-width:100%}table{border-collapse:collapse;margin:.8rem 0}
 td,th{border:1px solid #ddd;padding:.3rem .6rem;text-align:left;vertical-align:top}
-.holds{color:#006644}.fails{color:#b00020}.holds,.fails{white-space:nowrap}nav a{margin-right:1em}
+.holds{color:#006644}.fails{color:#b00020}.open{color:#7a5200}.verdict{white-space:nowrap}
+nav a{margin-right:1em}
 </style></head><body>
 <h1>The papers reproduced</h1><p>$summary</p><nav>$links</nav>
 $body
@@ -157,10 +162,10 @@ def _html_row(cells: Sequence[str], tag: str) -> str:
 
 def _html_claims(claims: Sequence[Claim]) -> str:
     rows = [_html_row(CLAIM_COLUMNS, "th")]
-    for text, measured, verdict, why in _claim_rows(claims):
-        kind = "holds" if verdict == "holds" else "fails"
+    for text, measured, seeds, verdict, why in _claim_rows(claims):
+        kind = {"holds": "holds", "does not hold": "fails"}.get(verdict, "open")
         rows.append(
-            f"<tr><td>{escape(text)}</td><td>{escape(measured)}</td>"
-            f'<td class="{kind}">{verdict}</td><td>{escape(why)}</td></tr>'
+            f"<tr><td>{escape(text)}</td><td>{escape(measured)}</td><td>{seeds}</td>"
+            f'<td class="{kind} verdict">{verdict}</td><td>{escape(why)}</td></tr>'
         )
     return f"<table>{''.join(rows)}</table>"

@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from evenflow.errors import InputError
 from evenflow.service import routes
+from evenflow.service.api_model import refuse_repeated_names
 from evenflow.service.audit import AuditLog
 from evenflow.service.events import EventHub, EventsEndpoint
 from evenflow.service.guard import AccessPolicy, Guard, error_response
@@ -180,7 +181,13 @@ async def _parse_body(request: Request, model: type[BaseModel]) -> BaseModel:
     if kind != _JSON_TYPE:
         given = repr(kind[:80]) if kind else "none"
         raise HTTPException(415, f"the content type must be {_JSON_TYPE}, got {given}")
-    return model.model_validate_json(await request.body())
+    body = await request.body()
+    parsed = model.model_validate_json(body)  # first: it refuses what is nested too deep
+    try:
+        refuse_repeated_names(body)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"body: {error}") from None
+    return parsed
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

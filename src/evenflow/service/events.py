@@ -43,7 +43,9 @@ class EventHub:
         """Serialise the delta once and queue it for every client."""
         self._last_event_number += 1
         self.current, self._state_event = published, None
-        event = self._format_event("batch", published.delta.model_dump_json(exclude_unset=True))
+        delta = published.delta
+        unchanged = {name for name in type(delta).model_fields if getattr(delta, name) is None}
+        event = self._format_event("batch", delta.model_dump_json(exclude=unchanged))
         self._recent_events.append((self._last_event_number, event))
         for client in list(self.clients):
             self._enqueue(client, event)

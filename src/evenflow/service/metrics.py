@@ -8,9 +8,11 @@ from prometheus_client.registry import Collector
 
 from evenflow.model.decision import Decision, Outcome
 from evenflow.service import schemas
+from evenflow.service.tenant_schema import TENANT_RESOURCES, TenantInfo
 
 # Each label value is a time series in Prometheus: only the heaviest queries get one.
 _MAX_QUERY_LABELS = 100
+_MAX_TENANT_LABELS = 100
 _BUCKETS_SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60)
 
 
@@ -90,7 +92,9 @@ class _StateGauges(Collector):
         ):
             yield GaugeMetricFamily(f"evenflow_{name}", text, value=value)
         yield from self._worker_gauges(state.workers)
-        yield self._query_gauge(state.queries)
+        yield self._query_gauge(state)
+        yield from _tenant_gauges(state.tenants)
+        yield self._set_aside_gauge(state.streams)
 
     @staticmethod
     def _worker_gauges(workers: list[schemas.WorkerInfo]) -> Iterable[Metric]:
@@ -104,13 +108,49 @@ class _StateGauges(Collector):
         return load, state
 
     @staticmethod
-    def _query_gauge(queries: list[schemas.QueryInfo]) -> Metric:
+    def _set_aside_gauge(streams: list[schemas.StreamInfo]) -> Metric:
+        rows = GaugeMetricFamily(
+            "evenflow_set_aside_rows",
+            "Rows of a source that do not count because of their event time.",
+            labels=["stream", "reason"],
+        )
+        for stream in streams:
+            if not stream.derived:
+                rows.add_metric([stream.name, "invalid"], stream.set_aside - stream.ahead)
+                rows.add_metric([stream.name, "ahead"], stream.ahead)
+        return rows
+
+    @staticmethod
+    def _query_gauge(state: schemas.RunState) -> Metric:
         load = GaugeMetricFamily(
             "evenflow_query_load_ratio",
             f"Share of a core used by a query; after the heaviest {_MAX_QUERY_LABELS}: other.",
             labels=["query"],
         )
-        for query in queries[:_MAX_QUERY_LABELS]:
+        shown = state.queries[:_MAX_QUERY_LABELS]
+        for query in shown:
             load.add_metric([query.name], query.load)
-        load.add_metric(["other"], sum(query.load for query in queries[_MAX_QUERY_LABELS:]))
+        rest = sum(worker.load for worker in state.workers) - sum(query.load for query in shown)
+        load.add_metric(["other"], max(rest, 0.0))
         return load
+
+
+def _tenant_gauges(tenants: list[TenantInfo]) -> Iterable[Metric]:
+    """Return use and limits of tenants; a limit that is not set has no series."""
+    used = GaugeMetricFamily(
+        "evenflow_tenant_use", "Use of a tenant, by resource.", labels=["tenant", "resource"]
+    )
+    limit = GaugeMetricFamily(
+        "evenflow_tenant_limit", "Limit of a tenant, by resource.", labels=["tenant", "resource"]
+    )
+    slowed = GaugeMetricFamily(
+        "evenflow_tenant_slowed_queries", "Slowed queries of a tenant.", labels=["tenant"]
+    )
+    for tenant in tenants[:_MAX_TENANT_LABELS]:
+        for resource in TENANT_RESOURCES:
+            used.add_metric([tenant.tenant, resource], getattr(tenant, resource))
+            most = getattr(tenant, f"max_{resource}")
+            if most is not None:
+                limit.add_metric([tenant.tenant, resource], most)
+        slowed.add_metric([tenant.tenant], len(tenant.slowed))
+    return used, limit, slowed

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from evenflow.service import schemas
 from evenflow.service.parameters import MAX_ITEMS
+from evenflow.service.query_list import QueryFilter, QueryOrder
 from evenflow.service.tokens import Role
 
 # Parameters of query strings: type and description.
@@ -21,6 +22,14 @@ _QUERY_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "query": ({"type": "string"}, "only keys or moves of this query"),
     "key": ({"type": "string"}, "only moves of this key: its value, or # and its hash in hex"),
     "count": (_NUMBER, "maximum number of keys"),
+    "points": (_NUMBER, "maximum number of points; with many workers fewer are given"),
+    "start": ({"type": "number"}, "only batches from this time on, in seconds since 1970"),
+    "end": ({"type": "number"}, "only batches until this time, in seconds since 1970"),
+    "search": ({"type": "string"}, "part of the name"),
+    "show": ({"enum": [*get_args(QueryFilter)]}, "only these queries"),
+    "order": ({"enum": [*get_args(QueryOrder)]}, "what to sort by"),
+    "descending": ({"enum": ["0", "1"]}, "1: largest first"),
+    "offset": ({"type": "integer", "minimum": 0, "maximum": 10_000_000}, "rows to leave out"),
     "since": (
         {"type": "string", "pattern": "^[0-9]{1,15}([.][0-9]{1,15})?$"},
         "position to begin at: a batch number, or `next` of a page",

@@ -1,6 +1,7 @@
 """Convert the observed state of a run to API responses. Pure functions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
@@ -8,21 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from evenflow import model
 from evenflow.display import printable
 from evenflow.errors import MAX_ERROR_CHARACTERS
+from evenflow.model.alert import Alert
 from evenflow.model.arrays import Floats
 from evenflow.model.decision import Decision, Outcome
 from evenflow.model.move_history import heaviest_moves
 from evenflow.model.plan import Move, Plan
-from evenflow.model.snapshot import QueryLoad, Snapshot, imbalance
-from evenflow.model.traffic import round_robin_stream_bytes, total_shipped_bytes
+from evenflow.model.proposal import Proposal
+from evenflow.model.scaling_advice import ScalingAdvice
+from evenflow.model.snapshot import QueryLoad, Snapshot
+from evenflow.model.tenants import TenantUse
+from evenflow.model.traffic import round_robin_stream_bytes
 from evenflow.model.words import decision_words
 from evenflow.service import run_protocol, schemas
 
 # Limits of the page; the list endpoints of the API have their own.
-SHOWN_QUERIES, SHOWN_KEYS, SHOWN_WORKERS, SHOWN_MOVES = 200, 20, 64, 200
-CORRELATION_BATCHES = 60
+SHOWN_QUERIES, SHOWN_KEYS, SHOWN_MOVES = 100, 20, 200
 MAX_KEY_CHARACTERS = 200
 
 
@@ -38,7 +41,14 @@ class ObservedRun:
     outcomes: tuple[Outcome, ...] = ()
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
+    tenants: tuple[TenantUse, ...] = ()
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    proposals: tuple[Proposal, ...] = ()
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    ahead: Mapping[str, int] = field(default_factory=dict)
+    advice: ScalingAdvice | None = None
+    scales: bool = False
+    alerts: tuple[Alert, ...] = ()
 
     @property
     def last_snapshot(self) -> Snapshot | None:
@@ -60,22 +70,6 @@ def per_second(values: Floats, snapshot: Snapshot) -> Floats:
     """Convert amounts per batch to amounts per second."""
     seconds = snapshot.interval_seconds
     return values / seconds if seconds > 0 else np.zeros_like(values)
-
-
-def batch_point(snapshot: Snapshot) -> schemas.BatchPoint:
-    """Return a batch as one point of the time charts."""
-    loads, active = snapshot.worker_loads(), snapshot.plan.active
-    rows = np.array([query.rows_in.sum() for query in snapshot.queries.values()], float)
-    return schemas.BatchPoint(
-        batch=snapshot.batch,
-        at=snapshot.at,
-        seconds=snapshot.interval_seconds,
-        loads=_rounded(per_second(loads, snapshot)),
-        active=len(active),
-        imbalance=round(imbalance(loads, active), 4),
-        rows_per_second=float(per_second(rows, snapshot).sum()),
-        shipped_bytes=total_shipped_bytes(snapshot),
-    )
 
 
 def worker_infos(seen: ObservedRun) -> list[schemas.WorkerInfo]:
@@ -116,11 +110,12 @@ def query_infos(seen: ObservedRun, limit: int | None = None) -> list[schemas.Que
     loads = {name: seen.query_load(name) for name in seen.queries}
     totals = {name: 0.0 if load is None else float(load.load.sum()) for name, load in loads.items()}
     ranked = sorted(seen.queries, key=lambda name: (-totals[name], name))
-    return [_query_info(seen, name, loads[name]) for name in ranked[:limit]]
+    return [query_info(seen, name) for name in ranked[:limit]]
 
 
-def _query_info(seen: ObservedRun, name: str, measured: QueryLoad | None) -> schemas.QueryInfo:
-    hosted, plan = seen.queries[name], seen.plan
+def query_info(seen: ObservedRun, name: str) -> schemas.QueryInfo:
+    """Return one query."""
+    hosted, plan, measured = seen.queries[name], seen.plan, seen.query_load(name)
     shares = np.zeros(plan.workers)
     if measured is not None and seen.last_snapshot is not None:
         shares = per_second(measured.load, seen.last_snapshot)
@@ -139,7 +134,7 @@ def _query_info(seen: ObservedRun, name: str, measured: QueryLoad | None) -> sch
         pinned=hosted.pin is not None,
         worker=plan.placement.get(name),
         load=round(float(shares.sum()), 5),
-        loads=_rounded(shares),
+        loads={w: round(float(shares[w]), 5) for w in np.flatnonzero(shares).tolist()},
         rows_in=0 if measured is None else int(measured.rows_in.sum()),
         rows_out=0 if measured is None else int(measured.rows_out.sum()),
         state_bytes=0.0 if measured is None else float(measured.state_bytes.sum()),
@@ -164,6 +159,7 @@ def stream_infos(seen: ObservedRun) -> list[schemas.StreamInfo]:
     last = seen.last_snapshot
     shipped_bytes = {} if last is None else last.shipped_bytes
     round_robin = {} if last is None else round_robin_stream_bytes(last)
+    readers = Counter(name for query in seen.queries.values() for name in set(query.streams))
     infos = []
     for name, stream in seen.streams.items():
         shipped = shipped_bytes.get(name, np.zeros(seen.plan.workers))
@@ -174,52 +170,15 @@ def stream_infos(seen: ObservedRun) -> list[schemas.StreamInfo]:
                 time=stream.time,
                 columns=column_labels(stream.schema),
                 watermark_us=seen.watermarks.get(name),
-                readers=sorted(q for q, query in seen.queries.items() if name in query.streams),
+                set_aside=seen.set_aside.get(name, 0),
+                ahead=seen.ahead.get(name, 0),
+                readers=readers[name],
                 workers=np.flatnonzero(shipped).tolist(),
                 shipped_bytes=float(shipped.sum()),
                 round_robin_bytes=round_robin.get(name, 0.0),
             )
         )
     return sorted(infos, key=lambda info: (-info.shipped_bytes, info.name))
-
-
-def hot_key_infos(
-    seen: ObservedRun, query: str | None = None, count: int = SHOWN_KEYS
-) -> list[schemas.HotKeyInfo]:
-    """Return the heaviest keys of one keyed query, or of all."""
-    infos = [
-        schemas.HotKeyInfo(
-            query=name,
-            key=printable(key.name, MAX_KEY_CHARACTERS),
-            share=key.share,
-            owner=key.owner,
-            owners=list(key.owners),
-        )
-        for name in seen.plan.tables
-        if query in (None, name)
-        for key in model.hot_keys(seen.snapshots, name, count)
-    ]
-    return sorted(infos, key=lambda key: (-key.share, key.query, key.key))[:count]
-
-
-def correlation_matrix(
-    points: Sequence[schemas.BatchPoint], active: Sequence[int]
-) -> schemas.CorrelationMatrix:
-    """Return the correlation of worker loads over the last batches."""
-    shown = list(active)[:SHOWN_WORKERS]
-    window = list(points)[-CORRELATION_BATCHES:]
-    if len(window) < 3 or not shown:
-        return schemas.CorrelationMatrix(workers=shown, batches=len(window), values=[])
-    series = np.array([point.loads for point in window])[:, shown]
-    varies = np.ptp(series, axis=0) > 0
-    centred = series - series.mean(axis=0)
-    norms = np.where(varies, np.sqrt((centred**2).sum(axis=0)), 1.0)
-    values = np.clip((centred.T @ centred) / np.outer(norms, norms), -1.0, 1.0)
-    rows = [
-        [round(float(v), 3) if defined else None for v, defined in zip(row, mask, strict=True)]
-        for row, mask in zip(values, np.outer(varies, varies), strict=True)
-    ]
-    return schemas.CorrelationMatrix(workers=shown, batches=len(window), values=rows)
 
 
 def plan_info(value: Plan) -> schemas.PlanInfo:
@@ -259,8 +218,12 @@ def _error_text(text: str | None) -> str | None:
     return None if text is None else printable(text, MAX_ERROR_CHARACTERS)
 
 
-def _rounded(values: Iterable[float]) -> list[float]:
-    return [round(float(value), 5) for value in values]
+def brief_decision(info: schemas.DecisionInfo) -> schemas.DecisionInfo:
+    """Return a decision without its lists, as the page shows it until it is opened."""
+    cut: dict[str, Any] = {"moves": [], "loads_before": None, "loads_after": None, "arrived": {}}
+    if info.measured is not None:
+        cut["measured"] = info.measured.model_copy(update={"handed": []})
+    return info.model_copy(update=cut)
 
 
 def decision_info(
@@ -294,11 +257,12 @@ def decision_info(
         loads_before=None if before is None else list(before),
         loads_after=None if after is None else list(after),
         move_count=len(decision.moves),
-        moves=[_move_info(move, load, key_names) for move, load in moves],
+        moves=[move_info(move, load, key_names) for move, load in moves],
         moved_bytes=decision.moved_bytes,
         move_price=decision.move_price,
         arrived=dict(islice(decision.arrived.items(), SHOWN_MOVES)),
         verdicts=list(decision.verdicts),
+        proposal=decision.proposal,
     )
 
 
@@ -313,9 +277,10 @@ def _outcome_info(outcome: Outcome) -> schemas.OutcomeInfo:
     )
 
 
-def _move_info(
+def move_info(
     move: Move, load: float | None, key_names: Mapping[tuple[str, int], str]
 ) -> schemas.MoveInfo:
+    """Return a move with its load and the name of its key."""
     key = None
     if move.key_hash is not None:
         name = key_names.get((move.query, move.key_hash), f"#{move.key_hash:016x}")

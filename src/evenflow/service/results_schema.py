@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evenflow.service.schemas import ApiModel
+from evenflow.service.api_model import ApiModel
 
 
 class ColumnInfo(ApiModel):

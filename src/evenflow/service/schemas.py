@@ -1,24 +1,19 @@
-"""JSON schemas of the HTTP API: responses first, then request bodies. Source of /openapi.json."""
+"""JSON schemas of the responses of the HTTP API. Source of /openapi.json."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from evenflow.model.decision import BalanceMetrics, Verdict
 from evenflow.model.plan import Transfer
+from evenflow.service.api_model import ApiModel
+from evenflow.service.course_schema import BatchPoint, CorrelationMatrix, KeepingUp
+from evenflow.service.keys_schema import HotKeyInfo
+from evenflow.service.tenant_schema import TenantInfo
 from evenflow.service.tokens import Role
 
 # starting: no batch has finished yet; ended: the streaming query has stopped.
 RunStatus = Literal["starting", "running", "ended"]
-NameField = Annotated[str, Field(min_length=1, max_length=128)]
-WorkerField = Annotated[int, Field(ge=0)]
-
-
-class ApiModel(BaseModel):
-    """Base of all JSON objects of the API: frozen, unknown fields are rejected."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class WorkerInfo(ApiModel):
@@ -37,7 +32,8 @@ class WorkerInfo(ApiModel):
 class QueryInfo(ApiModel):
     """One query: its definition, where it runs, and its last batch.
 
-    `loads` has one entry per worker. `worker` is None for a keyed query, which runs on all.
+    `loads` has the workers on which it had load. `worker` is None for a keyed query, which runs on
+    all.
     """
 
     name: str
@@ -53,7 +49,7 @@ class QueryInfo(ApiModel):
     pinned: bool
     worker: int | None
     load: float
-    loads: list[float]
+    loads: dict[int, float]
     rows_in: int
     rows_out: int
     state_bytes: float
@@ -63,38 +59,24 @@ class QueryInfo(ApiModel):
 
 
 class StreamInfo(ApiModel):
-    """One stream and its traffic in the last batch, measured and estimated for round robin."""
+    """One stream and its traffic in the last batch, measured and estimated for round robin.
+
+    `readers` is the number of its queries. `set_aside` rows did not count because of their event
+    time, `ahead` of them because it was too far ahead of the clock, the others because it was
+    missing or invalid.
+    """
 
     name: str
     derived: bool
     time: str
     columns: list[str]
     watermark_us: int | None
-    readers: list[str]
+    set_aside: int
+    ahead: int
+    readers: int
     workers: list[int]
     shipped_bytes: float
     round_robin_bytes: float
-
-
-class HotKeyInfo(ApiModel):
-    """A heavy key of a keyed query: its share of the query's row cost, and its worker.
-
-    A key that is split has several `owners`; `owner` is the first of them.
-    """
-
-    query: str
-    key: str
-    share: float
-    owner: int
-    owners: list[int]
-
-
-class CorrelationMatrix(ApiModel):
-    """Pairwise correlation of worker loads; None where a worker's load does not vary."""
-
-    workers: list[int]
-    batches: int
-    values: list[list[float | None]]
 
 
 class MoveInfo(ApiModel):
@@ -110,32 +92,8 @@ class MoveInfo(ApiModel):
     after: int
     key: str | None
     load: float | None = None
-    owners_before: list[int] = []
-    owners_after: list[int] = []
-
-
-class PastMoveInfo(ApiModel):
-    """One move of a query or key in the past; `before` and `after` -1: all workers.
-
-    `load` is in CPU seconds of a batch. The imbalance is that before the decision `batch`, as
-    predicted, and as measured afterwards.
-    """
-
-    batch: int
-    at: float
-    query: str
-    key: str | None
-    before: int
-    after: int
-    owners_before: list[int]
-    owners_after: list[int]
-    trigger: str
-    reason: str
-    message: str
-    load: float | None
-    imbalance: float
-    predicted: float | None
-    measured: float | None
+    owners_before: list[int] = Field(default_factory=list)
+    owners_after: list[int] = Field(default_factory=list)
 
 
 class OutcomeInfo(ApiModel):
@@ -176,6 +134,7 @@ class DecisionInfo(ApiModel):
     move_price: float | None = None
     arrived: dict[str, int]
     verdicts: list[Verdict]
+    proposal: int | None = None
 
 
 class SplitInfo(ApiModel):
@@ -190,7 +149,7 @@ class RoutingTableInfo(ApiModel):
 
     query: str
     entries: dict[str, int]
-    splits: dict[str, SplitInfo] = {}
+    splits: dict[str, SplitInfo] = Field(default_factory=dict)
 
 
 class PlanInfo(ApiModel):
@@ -202,13 +161,40 @@ class PlanInfo(ApiModel):
     tables: list[RoutingTableInfo]
 
 
+class ScalingInfo(ApiModel):
+    """How many workers the load needs and why; all None before a few batches.
+
+    `true_rate` is the rows that a worker processes in a second of useful time, `busy_workers` the
+    useful seconds of all workers per second, `message` the advice in words. `followed`: workers
+    are activated and drained by it (`autoscale`), between `min` and `max`.
+    """
+
+    workers: int | None
+    active: int
+    rows_per_second: float | None
+    true_rate: float | None
+    busy_workers: float | None
+    utilisation: float | None
+    target: float | None
+    message: str
+    followed: bool
+
+
 class RunSummary(ApiModel):
-    """Key figures of a run; `bound` is the highest imbalance that needs no plan change."""
+    """Key figures of a run; `bound` is the highest imbalance that needs no plan change.
+
+    `trigger_seconds` is the time between two batches if they are quicker; None: no pause, until
+    all rows are read.
+    `proposal` is the number of the plan that waits for approval (`/api/proposals`),
+    `workers_needed` the advice of `/api/scaling`, `alerts` how many fire (`/api/alerts`).
+    """
 
     status: RunStatus
     batch: int | None
     at: float | None
     batches: int
+    trigger_seconds: float | None
+    keeping_up: KeepingUp
     workers: int
     active: int
     queries: int
@@ -224,38 +210,43 @@ class RunSummary(ApiModel):
     moves: int
     handed_bytes: float
     late: int
+    set_aside: int
     quarantined: int
     refused: int
+    proposal: int | None = None
+    proposal_state: str | None = None
+    workers_needed: int | None = None
+    alerts: int = 0
 
 
-class BatchPoint(ApiModel):
-    """One batch of the time charts; loads are shares of a core."""
+class ProblemInfo(ApiModel):
+    """Something that needs attention; `subject` is a query for `quarantined` and `late`."""
 
-    batch: int
-    at: float
-    seconds: float
-    loads: list[float]
-    active: int
-    imbalance: float
-    rows_per_second: float
-    shipped_bytes: float
+    kind: Literal["quarantined", "late", "refused", "verdict"]
+    subject: str
+    message: str
 
 
 class RunState(ApiModel):
-    """The complete state of the page."""
+    """The complete state of the page; decisions without their lists."""
 
     summary: RunSummary
     workers: list[WorkerInfo]
     queries: list[QueryInfo]
     streams: list[StreamInfo]
+    tenants: list[TenantInfo] = Field(default_factory=list)
     hot_keys: list[HotKeyInfo]
     correlation: CorrelationMatrix
+    problems: list[ProblemInfo]
     decisions: list[DecisionInfo]
     points: list[BatchPoint]
 
 
 class StateDelta(ApiModel):
-    """Changes of one batch; fields that are None are unchanged."""
+    """Changes of one batch; fields that are None are unchanged.
+
+    A point replaces that of the same batch: Spark reports on a batch a moment after its end.
+    """
 
     summary: RunSummary
     points: list[BatchPoint]
@@ -263,13 +254,16 @@ class StateDelta(ApiModel):
     workers: list[WorkerInfo] | None = None
     queries: list[QueryInfo] | None = None
     streams: list[StreamInfo] | None = None
+    tenants: list[TenantInfo] | None = None
     hot_keys: list[HotKeyInfo] | None = None
     correlation: CorrelationMatrix | None = None
+    problems: list[ProblemInfo] | None = None
 
 
 class RunInfo(ApiModel):
-    """Which run this service shows."""
+    """Which run this service shows; `name` is the last part of its checkpoint."""
 
+    name: str
     checkpoint: str
     version: str
 
@@ -300,42 +294,3 @@ class CallerInfo(ApiModel):
     name: str
     role: Role
     tenant: str | None
-
-
-class SubmitRequest(ApiModel):
-    """A query; with `template`, an SQL text with parameters such as `:symbol`."""
-
-    name: NameField
-    sql: Annotated[str, Field(min_length=1, max_length=20_000)]
-    key: list[NameField] | None = None
-    publish: bool = False
-    worker: WorkerField | None = None
-    template: bool = False
-
-
-class SubscribeRequest(ApiModel):
-    """Rows with the column `subscription` and one column per parameter."""
-
-    rows: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20_000)]
-
-
-class UnsubscribeRequest(ApiModel):
-    """Names of the subscriptions to end."""
-
-    names: Annotated[list[str], Field(min_length=1, max_length=20_000)]
-
-
-class PinRequest(ApiModel):
-    """The worker to pin a query to; None: its current worker."""
-
-    worker: WorkerField | None = None
-
-
-class WatermarkRequest(ApiModel):
-    """The time to set a watermark back to, in UTC unless it has a zone; None: now."""
-
-    to: datetime | None = None
-
-
-class EmptyRequest(ApiModel):
-    """An empty object."""

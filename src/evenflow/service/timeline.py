@@ -5,12 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenflow.model.decision import Decision, Outcome
+from evenflow.model.progress import BatchProgress
 from evenflow.model.snapshot import Snapshot
-from evenflow.service import present, schemas
+from evenflow.service import course, present, schemas
+from evenflow.service.course_schema import BatchPoint
 from evenflow.service.metrics import Metrics
 
 # 900 points are 15 minutes of one-second batches; fewer with many workers, to bound the size.
 _MAX_POINTS, _MIN_POINTS, _MAX_LOAD_VALUES = 900, 120, 20_000
+_MAX_UNREPORTED = 4  # batches
 _MAX_PLAN_CHANGES, _MAX_UNCHANGED, _MAX_KEY_NAMES = 200, 60, 5_000
 
 
@@ -19,7 +22,9 @@ class Timeline:
 
     def __init__(self, workers: int, metrics: Metrics) -> None:
         count = min(_MAX_POINTS, max(_MIN_POINTS, _MAX_LOAD_VALUES // workers))
-        self.points: deque[schemas.BatchPoint] = deque(maxlen=count)
+        self.points: deque[BatchPoint] = deque(maxlen=count)
+        self.course = course.Course(count)
+        self._unreported: dict[int, BatchPoint] = {}  # Spark has not reported on them yet
         self.decision_infos: dict[int, schemas.DecisionInfo] = {}
         self.batches = self.rows = self.plan_changes = self.moves = 0
         self.transferred_bytes = 0.0
@@ -35,9 +40,15 @@ class Timeline:
         snapshots: Sequence[Snapshot],
         decisions: Iterable[Decision],
         outcomes: Iterable[Outcome],
-    ) -> tuple[list[schemas.BatchPoint], list[schemas.DecisionInfo]]:
-        """Add what is new; return the new points, and the decisions that are new or updated."""
-        points = [self._add_batch(each) for each in snapshots if each.batch > self._last_batch]
+        progress: Mapping[int, BatchProgress] | None = None,
+        watermarks: Mapping[str, int] | None = None,
+    ) -> tuple[list[BatchPoint], list[schemas.DecisionInfo]]:
+        """Add what is new; return the points and the decisions that are new or updated."""
+        new = [each for each in snapshots if each.batch > self._last_batch]
+        points = {each.batch: self._add_batch(each) for each in new}
+        if new:
+            points[new[-1].batch] = self._add_lags(watermarks or {})
+        points |= self._add_progress(progress or {})
         by_batch = {each.batch: each for each in snapshots}
         for decision in decisions:
             if decision.batch > self._last_decided_batch:
@@ -48,16 +59,17 @@ class Timeline:
                 self._outcomes[number] = outcome
                 self.transferred_bytes += outcome.handed_bytes
                 self._metrics.count_outcome(outcome)
-        return points, self._updated_infos(by_batch)
+        return list(points.values()), self._updated_infos(by_batch)
 
     def newest_decisions(self) -> list[schemas.DecisionInfo]:
         """Return the decisions, newest first."""
         return [self.decision_infos[number] for number in sorted(self.decision_infos, reverse=True)]
 
-    def _add_batch(self, snapshot: Snapshot) -> schemas.BatchPoint:
+    def _add_batch(self, snapshot: Snapshot) -> BatchPoint:
         self._last_batch = snapshot.batch
-        point = present.batch_point(snapshot)
+        point = course.batch_point(snapshot)
         self.points.append(point)
+        self._unreported[point.batch] = point
         loads = [round(float(load), 6) for load in snapshot.worker_loads()]
         self._loads_by_batch[snapshot.batch] = loads
         _drop_oldest(self._loads_by_batch, _MAX_POINTS)
@@ -71,6 +83,41 @@ class Timeline:
         self.rows += rows
         self._metrics.count_batch(snapshot.interval_seconds, rows)
         return point
+
+    def _add_lags(self, watermarks: Mapping[str, int]) -> BatchPoint:
+        """Add the lags of streams to the newest point."""
+        last = self.points[-1]
+        point = last.model_copy(update={"lag_seconds": course.lags(last.at, watermarks)})
+        self.points[-1] = self._unreported[point.batch] = point
+        return point
+
+    def _add_progress(self, progress: Mapping[int, BatchProgress]) -> dict[int, BatchPoint]:
+        """Add what Spark reported by now; a batch of which it does not is final a moment later."""
+        updated = {}
+        for batch in [each for each in self._unreported if each in progress]:
+            updated[batch] = course.with_progress(self._unreported[batch], progress[batch])
+            self._replace_point(updated[batch])
+        for batch in sorted(self._unreported):
+            if batch in updated or batch <= self._last_batch - _MAX_UNREPORTED:
+                point = self._unreported.pop(batch)
+                self.course.add(updated.get(batch, point))
+        return updated
+
+    def _replace_point(self, point: BatchPoint) -> None:
+        for index in range(len(self.points) - 1, -1, -1):
+            if self.points[index].batch == point.batch:
+                self.points[index] = point
+                return
+
+    def add_past(self, points: Sequence[BatchPoint]) -> None:
+        """Add batches before the first to the whole course."""
+        whole = self.whole_course()
+        first = whole[0].batch - whole[0].batches + 1 if whole else points[-1].batch + 1
+        self.course.add_before([point for point in points if point.batch < first])
+
+    def whole_course(self) -> list[BatchPoint]:
+        """Return all batches, old ones averaged."""
+        return [*self.course.points, *self._unreported.values()]
 
     def _add_decision(self, decision: Decision) -> None:
         self._last_decided_batch = decision.batch

@@ -5,10 +5,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evenflow.service import present, schemas
+from evenflow.service import keys, present, schemas
+from evenflow.service.correlation import correlation_matrix
+from evenflow.service.course import batch_point
+from evenflow.service.course_schema import BatchPoint
+from evenflow.service.keeping_up import keeping_up
+from evenflow.service.log_tail import LogTail
 from evenflow.service.metrics import Metrics
 from evenflow.service.present import ObservedRun
+from evenflow.service.problems import problem_infos
 from evenflow.service.run_protocol import RunProtocol
+from evenflow.service.tenant_schema import tenant_info
 from evenflow.service.timeline import Timeline
 
 _log = logging.getLogger(__name__)
@@ -17,11 +24,17 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """The state after a batch, and its difference to the state published before."""
+    """The state after a batch, its difference to the state published before, and what it cuts off.
+
+    decisions  with all their lists
+    course     all batches of the run, old ones averaged
+    """
 
     observed: ObservedRun
     state: schemas.RunState
     delta: schemas.StateDelta
+    decisions: list[schemas.DecisionInfo]
+    course: list[BatchPoint]
 
 
 class Watcher:
@@ -33,20 +46,32 @@ class Watcher:
         self._timeline = Timeline(run.plan.workers, self.metrics)
         self.current: PublishedState | None = None
         self.failing = False
+        self.log = LogTail()
         self._last_seen: tuple[object, ...] = ()
+        self._past: list[BatchPoint] = []  # read by a thread of its own, then added to the course
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, publish: Callable[[PublishedState], None], polled: Callable[[], None]) -> None:
         """Publish the current state, then every change; call `polled` after each poll."""
+        self.log.open()
         self._thread = threading.Thread(
             target=self._poll_loop, args=(publish, polled), name="evenflow-watcher", daemon=True
         )
         self._thread.start()
+        threading.Thread(target=self._read_past, name="evenflow-past", daemon=True).start()
+
+    def _read_past(self) -> None:
+        """Read the batches before those in memory from the history; it may take seconds."""
+        try:
+            self._past = [batch_point(snapshot) for snapshot in self._run.past_snapshots()]
+        except Exception:  # the page then begins later
+            _log.exception("the history of the run cannot be read")
 
     def stop(self) -> None:
         """Stop polling and wait for the thread."""
         self._stop.set()
+        self.log.close()
         if self._thread is not None:
             self._thread.join()
 
@@ -84,7 +109,13 @@ class Watcher:
         status: schemas.RunStatus = "ended"
         if run.is_active:
             status = "running" if snapshots else "starting"
-        marks = (*(end[-1] if end else None for end in (snapshots, decisions, outcomes)), status)
+        progress = run.progress
+        reported = progress[max(progress)] if progress else None
+        marks = (
+            *(end[-1] if end else None for end in (snapshots, decisions, outcomes)),
+            reported,
+            status,
+        )
         if self._last_seen and all(a is b for a, b in zip(marks, self._last_seen, strict=True)):
             return None
         seen = ObservedRun(
@@ -96,12 +127,27 @@ class Watcher:
             outcomes=outcomes,
             late=run.late,
             quarantined=run.quarantined,
+            tenants=run.tenants,
             watermarks=run.watermarks,
+            proposals=tuple(run.proposals()),
+            set_aside=run.set_aside,
+            ahead=run.ahead,
+            advice=run.scaling_advice(),
+            alerts=tuple(run.alerts()),
+            scales=run.balancing.autoscale is not None,
         )
-        points, updated = self._timeline.add(snapshots, decisions, outcomes)
+        points, updated = self._timeline.add(
+            snapshots, decisions, outcomes, progress, seen.watermarks
+        )
         before, state = self.current, self._run_state(seen, status)
+        updated = [present.brief_decision(info) for info in updated]
         delta = _state_delta(None if before is None else before.state, state, points, updated)
-        self.current, self._last_seen = PublishedState(seen, state, delta), marks
+        if self._past:
+            past, self._past = self._past, []
+            self._timeline.add_past(past)
+        listed, course = self._timeline.newest_decisions(), self._timeline.whole_course()
+        self.current = PublishedState(seen, state, delta, listed, course)
+        self._last_seen = marks
         return self.current
 
     def _run_state(self, seen: ObservedRun, status: schemas.RunStatus) -> schemas.RunState:
@@ -111,9 +157,11 @@ class Watcher:
             workers=present.worker_infos(seen),
             queries=present.query_infos(seen, present.SHOWN_QUERIES),
             streams=streams,
-            hot_keys=present.hot_key_infos(seen),
-            correlation=present.correlation_matrix(timeline.points, seen.plan.active),
-            decisions=timeline.newest_decisions(),
+            hot_keys=keys.hot_key_infos(seen),
+            correlation=correlation_matrix(timeline.points, seen.plan.active),
+            problems=problem_infos(seen, self._run.refused),
+            decisions=[present.brief_decision(info) for info in timeline.newest_decisions()],
+            tenants=[tenant_info(use) for use in seen.tenants],
             points=list(timeline.points),
         )
 
@@ -122,11 +170,14 @@ class Watcher:
     ) -> schemas.RunSummary:
         timeline, active = self._timeline, seen.plan.active
         last = timeline.points[-1] if timeline.points else None
+        standing = next((one for one in seen.proposals if one.ended is None), None)
         return schemas.RunSummary(
             status=status,
             batch=None if last is None else last.batch,
             at=None if last is None else last.at,
             batches=timeline.batches,
+            trigger_seconds=self._run.trigger_seconds,
+            keeping_up=keeping_up(timeline.points, self._run.trigger_seconds),
             workers=seen.plan.workers,
             active=len(active),
             queries=len(seen.queries),
@@ -142,18 +193,23 @@ class Watcher:
             moves=timeline.moves,
             handed_bytes=timeline.transferred_bytes,
             late=sum(seen.late.values()),
+            set_aside=sum(seen.set_aside.values()),
             quarantined=len(seen.quarantined),
             refused=len(self._run.refused),
+            proposal=None if standing is None else standing.number,
+            proposal_state=None if standing is None else standing.state,
+            alerts=sum(alert.ended_at is None for alert in seen.alerts),
+            workers_needed=None if seen.advice is None else seen.advice.workers,
         )
 
 
 def _state_delta(
     before: schemas.RunState | None,
     after: schemas.RunState,
-    points: list[schemas.BatchPoint],
+    points: list[BatchPoint],
     decisions: list[schemas.DecisionInfo],
 ) -> schemas.StateDelta:
-    parts = ("workers", "queries", "streams", "hot_keys", "correlation")
+    parts = ("workers", "queries", "streams", "hot_keys", "correlation", "problems", "tenants")
     changed = {
         part: getattr(after, part)
         for part in parts

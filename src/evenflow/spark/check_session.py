@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,14 @@ def check_interpreter(chosen: str) -> None:
             f"PYSPARK_PYTHON is {chosen!r}, which cannot import Evenflow ({cause}); unset it, or "
             f"set it to {sys.executable}"
         )
+
+
+def processes_per_machine(spark: "SparkSession") -> int:
+    """Return how many worker processes share a machine; 0 if only the machine knows."""
+    context = spark.sparkContext
+    if re.fullmatch(r"local(\[.*\])?", str(context.master)):
+        return context.defaultParallelism
+    return int(context.getConf().get("spark.executor.cores", "0"))
 
 
 def stop_progress_bar(spark: "SparkSession") -> None:

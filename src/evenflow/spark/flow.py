@@ -1,43 +1,59 @@
 """`evenflow.Flow`: declare streams and queries, start them on Spark."""
 
 import hashlib
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.model.codes import OnBadFile
+from evenflow.model.alert import AlertRules
 from evenflow.model.facts import facts_html, facts_line
 from evenflow.model.limits import MemoryLimits
 from evenflow.model.retention import Retention
+from evenflow.model.tenants import TenantLimits, Tenants, tenant_limits
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
 from evenflow.spark.arrow import arrow_rows, arrow_schema
 from evenflow.spark.check_session import (
     check_settings,
+    processes_per_machine,
     refuse_connect,
     stop_progress_bar,
     use_interpreter,
 )
+from evenflow.spark.driver.bad_files import choose_on_bad_file
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.commands import CommandLog
 from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.compare_flow import check_hosted
 from evenflow.spark.driver.completed_batch import Controller
+from evenflow.spark.driver.limiter import Limiter
+from evenflow.spark.driver.pending_state import AssignTenant
+from evenflow.spark.driver.sink_target import (
+    ForeachBatch,
+    Sink,
+    SinkTarget,
+    check_sinks,
+    declare_sink,
+    sink_targets,
+)
 from evenflow.spark.driver.submission import Submission, check_name_free
+from evenflow.spark.driver.tenant_checks import check_declared
+from evenflow.spark.driver.widen_source import widened_sources
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
 from evenflow.spark.protocol.source_options import DEFAULT_MAX_AHEAD, SourceOptions
 from evenflow.spark.run import Run
 from evenflow.spark.worker.sql_runtime import SqlRuntime
 from evenflow.spark.worker.worker_state import TaskRuntime
+from evenflow.sql import declare_function
+from evenflow.sql.user_functions import UserCallable
 from evenflow.storage.bundle import Bundle, pack
 from evenflow.storage.file_store import FileStore
 from evenflow.storage.options import StorageOptions, storage_options
@@ -90,7 +106,7 @@ class Flow(query_api.QueryMethods):
         if active is not None and not 1 <= active <= workers:
             raise InputError(f"active must be between 1 and {workers} workers, got {active}")
         self._keep_results = None if keep_results is None else Retention.parse(keep_results)
-        self.runtime = partial(SqlRuntime, limits, _processes_per_machine(spark))
+        self.runtime = partial(SqlRuntime, limits, processes_per_machine(spark))
         self._spark = spark
         self._store = FileStore(
             str(checkpoint), power_safe=durability == "power", options=storage_options(storage)
@@ -101,6 +117,8 @@ class Flow(query_api.QueryMethods):
         self._plan = Plan(workers, drained=frozenset(range(active or workers, workers)))
         self._submissions: list[Submission] = []
         self._subscriptions: list[tuple[str, pa.Table]] = []
+        self._sinks: dict[str, Sink] = {}
+        self._tenants: dict[str, TenantLimits] = {}
 
     def _facts(self) -> dict[str, object]:
         registry = self._registry
@@ -109,6 +127,7 @@ class Flow(query_api.QueryMethods):
             "sources": join_names(self._sources),
             "tables": join_names(registry.tables),
             "queries": join_names(registry.queries),
+            "sinks": join_names(self._sinks),
             "checkpoint": self._store.uri,
         }
 
@@ -151,7 +170,9 @@ class Flow(query_api.QueryMethods):
         spec = StreamSpec(schema, time, duration_us(watermark, "watermark"))
         ahead_us = None if max_ahead is None else duration_us(max_ahead, "max_ahead")
         self._sources[name] = frame
-        self._source_options[name] = SourceOptions(ahead_us, _on_bad_file(name, frame, on_bad_file))
+        self._source_options[name] = SourceOptions(
+            ahead_us, choose_on_bad_file(name, frame, on_bad_file)
+        )
         self._registry = replace(self._registry, streams={**self._registry.streams, name: spec})
 
     def table(self, name: str, frame: "DataFrame") -> None:
@@ -165,6 +186,48 @@ class Flow(query_api.QueryMethods):
         spec = TableSpec(rows.schema, bundle.add(packed))
         bundle.write(self._store)
         self._registry = replace(self._registry, tables={**self._registry.tables, name: spec})
+
+    def function(self, name: str, function: UserCallable | str, *, returns: str) -> None:
+        """Let queries call a Python function, or one at an import path, by this name.
+
+        It gets Arrow arrays and returns one of the Spark type `returns`, with a value for each row.
+        """
+        functions = self._registry.functions
+        declared = {name: declare_function(name, function, returns, functions)}
+        self._registry = replace(self._registry, functions={**functions, **declared})
+
+    def sink(
+        self,
+        name: str,
+        *,
+        format: str = "parquet",  # noqa: A002 - Spark's own word
+        path: str | None = None,
+        table: str | None = None,
+        queries: str | Collection[str] = "*",
+        options: Mapping[str, Any] | None = None,
+        select: Collection[str] = (),
+        foreach_batch: ForeachBatch | None = None,
+    ) -> None:
+        """Deliver results while a run lasts: of all queries, also those submitted later, or some.
+
+        `path` or `table` may contain `{query}`. `select` has Spark SQL expressions over the
+        results. Instead of a format, `foreach_batch(frame, delivery)` gets a DataFrame of results
+        and the batches they come from, at least once. Which formats hold each row exactly once:
+        docs/guide/run-from-a-file.md.
+        """
+        if name in self._sinks:
+            raise InputError(f"sink {name!r} exists; use another name")
+        self._sinks[name] = declare_sink(
+            name, foreach_batch, format, path, table, queries, options or {}, select
+        )
+
+    def tenant(self, name: str, **limits: Any) -> None:
+        """Limit what the queries of a tenant may use together; see `TenantLimits`.
+
+        For example `flow.tenant("acme", queries=100, cpu_share=0.25, state_bytes="1 GB")`. The name
+        `default` is for all tenants that are not declared.
+        """
+        self._tenants[name] = tenant_limits(name, limits)
 
     query = query_api.query
     template = query_api.template
@@ -189,6 +252,7 @@ class Flow(query_api.QueryMethods):
         available_now: bool = False,
         balancing: Balancing | None = None,
         controller: Controller | None = None,
+        alerts: AlertRules = AlertRules(),  # noqa: B008 - frozen
         measure: bool = True,
         emulated_cost: float = 0.0,
         without: Collection[str] = (),
@@ -198,9 +262,10 @@ class Flow(query_api.QueryMethods):
 
         With `available_now` it processes the rows there are, then ends. `balancing` says how keys
         and queries are kept even; without it they stay where they are placed. A `controller` of
-        your own sees every completed batch and may return a plan to follow. `measure` turns the
-        measuring of single keys on or off. `emulated_cost` is for experiments only: seconds that
-        every row costs each query on top of its real work (see `MeasureOptions`).
+        your own sees every completed batch and may return a plan to follow. `alerts` are the rules
+        by which the run tells somebody. `measure` turns the measuring of single keys on or off.
+        `emulated_cost` is for experiments only: seconds that every row costs each query on top of
+        its real work (see `MeasureOptions`).
 
         `without` names queries that do not run, `safe` leaves out those hosted since the last good
         batch: they are quarantined with their state, so they can be resumed. This is how to start
@@ -211,21 +276,40 @@ class Flow(query_api.QueryMethods):
         use_interpreter(self._spark)
         stop_progress_bar(self._spark)
         options = MeasureOptions(measure, emulated_cost)
+        check_sinks(self._sinks, self.queries)
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         balancer = Balancer(balancing or Balancing.off(), controller)
-        committer = Committer(self._store, self._plan.workers, balancer, self._keep_results)
+        tenants = Tenants(self._tenants)
+        check_declared(self._registry, self._subscriptions, tenants)
+        limiter = Limiter(
+            tenants,
+            cores=self._spark.sparkContext.defaultParallelism,
+            trigger_seconds=None if available_now else duration_us(trigger, "trigger") / 1e6,
+        )
+        committer = Committer(
+            self._store, self._plan.workers, balancer, self._keep_results, alerts, limiter
+        )
         try:
             self._open_checkpoint(committer, without, safe=safe)
-            balancer.open(self._store, committer.checkpoint.head().batch)
+            balancer.open(committer.checkpoint.ledger)
             run = Run(
-                self._spark, committer, self._sources, self._source_options, self.runtime, options
+                self._spark,
+                committer,
+                self._sources,
+                self._source_options,
+                self.runtime,
+                options,
+                self._find_targets,
             )
             run.begin(None if available_now else trigger)
         except BaseException:
             committer.checkpoint.close()
             raise
         return run
+
+    def _find_targets(self, names: Iterable[str]) -> tuple[SinkTarget, ...]:
+        return sink_targets(self._sinks, names, self.queries)
 
     def _open_checkpoint(
         self, committer: Committer, without: Collection[str], *, safe: bool
@@ -246,50 +330,15 @@ class Flow(query_api.QueryMethods):
         """Submit the declared queries that are not in the checkpoint."""
         hosted = commands.next_registry()
         self._check_hosted(hosted)
+        for command in widened_sources(hosted, self._registry):
+            commands.submit(command)
         for submission in self._submissions:
-            if submission.name not in hosted.queries and submission.name not in unsubmitted:
+            before = hosted.queries.get(submission.name)
+            if before is None and submission.name not in unsubmitted:
                 commands.submit(submission)
+            elif before is not None and before.tenant != submission.tenant:
+                commands.submit(AssignTenant(submission.name, submission.tenant))
 
     def _check_hosted(self, hosted: Registry) -> None:
         """Compare what is declared with what a checkpoint hosts."""
-        for name, spec in hosted.streams.items():
-            if not spec.derived and self._registry.streams.get(name) != spec:
-                raise InputError(
-                    f"source {name!r} is in the checkpoint with different columns, time or "
-                    "watermark, or is not declared; declare it as before or start with a new "
-                    "checkpoint"
-                )
-        added = self._sources.keys() - hosted.streams.keys()
-        if added:
-            raise InputError(
-                f"source {join_names(added)} is not in the checkpoint, and Spark cannot add a "
-                "source to a running stream; start with a new checkpoint"
-            )
-        for submission in self._submissions:
-            before = hosted.queries.get(submission.name)
-            if before is not None and not submission.is_same_definition(before):
-                raise InputError(
-                    f"query {submission.name!r} exists in the checkpoint with a different "
-                    f"definition: {before.text!r}; cancel it first, or use another name"
-                )
-
-
-def _on_bad_file(name: str, frame: "DataFrame", value: str) -> OnBadFile:
-    if value not in tuple(OnBadFile):
-        raise InputError(f"on_bad_file must be 'stop' or 'skip', got {value!r}")
-    if value == OnBadFile.SKIP:
-        try:
-            frame.select("_metadata.file_path")
-        except PySparkException:
-            raise InputError(
-                f"source {name!r} has on_bad_file='skip', but it does not read files; remove it"
-            ) from None
-    return OnBadFile(value)
-
-
-def _processes_per_machine(spark: "SparkSession") -> int:
-    """Return how many worker processes share a machine; 0 if only the machine knows."""
-    context = spark.sparkContext
-    if re.fullmatch(r"local(\[.*\])?", str(context.master)):
-        return context.defaultParallelism
-    return int(context.getConf().get("spark.executor.cores", "0"))
+        check_hosted(hosted, self._registry, self._sources.keys(), self._submissions)

@@ -13,7 +13,7 @@ from evenflow.spark.flow import Flow
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.datasets import ensure_dataset_files
 from evenflow.spec.files import spark_options
-from evenflow.spec.models import InputSpec, ReferenceTableSpec
+from evenflow.spec.models import HostedSpec, InputSpec, ReferenceTableSpec
 from evenflow.sql import import_operator
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _FORMATS_WITH_OWN_COLUMNS = ("kafka", "rate", "rate-micro-batch", "socket")
 
 
-def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str) -> Flow:
+def flow_from_spec(
+    checked: CheckedSpec, spark: "SparkSession", checkpoint: str, *, with_sinks: bool = True
+) -> Flow:
     """Return a flow with everything that the spec declares."""
     spec = checked.spec
     flow = Flow(
@@ -47,11 +49,17 @@ def flow_from_spec(checked: CheckedSpec, spark: "SparkSession", checkpoint: str)
         )
     for name, table in spec.tables.items():
         flow.table(name, _conform(checked, name, _table_frame(checked, spark, name, table)))
+    for name, function in spec.functions.items():
+        flow.function(name, function.path, returns=function.returns)
+    for name, limits in spec.tenants.items():
+        flow.tenant(name, **limits.model_dump())
     for name in checked.order:
         _declare_query(flow, checked, name)
     for name, rows in checked.subscriptions.items():
         if len(rows):
             flow.subscribe(name, rows)
+    for name, sink in spec.sinks.items() if with_sinks else ():
+        flow.sink(name, **{**sink.model_dump(), "path": sink.path and checked.resolve(sink.path)})
     return flow
 
 
@@ -65,15 +73,17 @@ def _declare_query(flow: Flow, checked: CheckedSpec, name: str) -> None:
     spec = checked.spec
     if name in spec.queries:
         q = spec.queries[name]
-        flow.query(name, q.sql, key=q.key, publish=q.publish, worker=q.worker)
+        flow.query(name, q.sql, **_hosting(q))
     elif name in spec.templates:
         t = spec.templates[name]
-        flow.template(name, t.sql, key=t.key, publish=t.publish, worker=t.worker)
+        flow.template(name, t.sql, **_hosting(t))
     else:
         o = spec.operators[name]
-        flow.operator(
-            name, import_operator(o.path), o.streams, key=o.key, publish=o.publish, worker=o.worker
-        )
+        flow.operator(name, import_operator(o.path), o.streams, isolate=o.isolate, **_hosting(o))
+
+
+def _hosting(q: HostedSpec) -> dict[str, Any]:
+    return {"key": q.key, "publish": q.publish, "worker": q.worker, "tenant": q.tenant}
 
 
 def _source_frame(

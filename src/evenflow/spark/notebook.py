@@ -97,16 +97,17 @@ def explain(
 ) -> Any:
     """Explain a plan change, or with `query` or `key` list when it moved, as a pandas DataFrame.
 
-    `decision` is the batch of the decision; default: the last one that changed the plan.
+    `decision` is the batch of the decision; default: the last one that changed the plan, or that
+    says why none did.
     """
     if query is not None or key is not None:
         moves = past_moves(self.snapshots, self.decisions, self.outcomes, query=query, key=key)
         return _frame([_in_words(asdict(move)) for move in reversed(moves)])
-    changes = [each for each in self.decisions if each.plan is not None]
     if decision is None:
-        if not changes:
-            raise InputError("the plan has not changed yet; to_pandas('decisions') has the reasons")
-        return changes[-1]
+        changes = [each for each in self.decisions if each.plan is not None]
+        if not self.decisions:
+            raise InputError("there is no decision yet: the first one follows the first batch")
+        return (changes or self.decisions)[-1]
     for each in self.decisions:
         if each.batch == decision:
             return each
@@ -220,4 +221,7 @@ def _in_words(move: dict[str, Any]) -> dict[str, Any]:
 def _frame(rows: list[dict[str, Any]]) -> Any:
     import pandas as pd
 
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    if "at" in frame:
+        frame["at"] = pd.to_datetime(frame["at"], unit="s", utc=True)
+    return frame

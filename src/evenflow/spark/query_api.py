@@ -46,13 +46,17 @@ def query(
     key: KeyArgument | None = None,
     publish: bool = False,
     worker: int | None = None,
+    tenant: str | None = None,
 ) -> Hosted:
     """Host a continuous query: on one worker, or with `key` spread over all of them.
 
-    `publish` makes its results a stream for other queries; `worker` pins it to a worker. A query
-    that cannot run continuously is refused with what to write instead.
+    `publish` makes its results a stream for other queries; `worker` pins it to a worker; `tenant`
+    is whose limits it counts towards. A query that cannot run continuously is refused with what to
+    write instead.
     """
-    return self._submit(Submission(QueryForm.QUERY, name, sql, key_spec(key), publish, worker))
+    return self._submit(
+        Submission(QueryForm.QUERY, name, sql, key_spec(key), publish, worker, tenant=tenant)
+    )
 
 
 def template(
@@ -63,9 +67,12 @@ def template(
     key: KeyArgument | None = None,
     publish: bool = False,
     worker: int | None = None,
+    tenant: str | None = None,
 ) -> Hosted:
     """Host one SQL text with parameters such as :symbol, for very many subscriptions."""
-    return self._submit(Submission(QueryForm.TEMPLATE, name, sql, key_spec(key), publish, worker))
+    return self._submit(
+        Submission(QueryForm.TEMPLATE, name, sql, key_spec(key), publish, worker, tenant=tenant)
+    )
 
 
 def operator(
@@ -77,12 +84,27 @@ def operator(
     key: KeyArgument | None = None,
     publish: bool = False,
     worker: int | None = None,
+    isolate: bool = False,
+    tenant: str | None = None,
 ) -> Hosted:
-    """Host a Python class over Arrow tables, for what SQL cannot express."""
+    """Host a Python class over Arrow tables, for what SQL cannot express.
+
+    `isolate` runs it in a process of its own: a crash, a hang or a leak there harms nobody else.
+    """
     inputs = (streams,) if isinstance(streams, str) else tuple(streams)
     path = operator_path(operator)
     return self._submit(
-        Submission(QueryForm.OPERATOR, name, path, key_spec(key), publish, worker, inputs)
+        Submission(
+            QueryForm.OPERATOR,
+            name,
+            path,
+            key_spec(key),
+            publish,
+            worker,
+            inputs,
+            isolate,
+            tenant,
+        )
     )
 
 

@@ -1,5 +1,6 @@
 """`Run`: the handle to a running flow, to submit, cancel, move and stop."""
 
+import logging
 import threading
 import time
 import uuid
@@ -9,15 +10,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from evenflow.display import printable
 from evenflow.durations import duration_us
+from evenflow.errors import FencedError
 from evenflow.model.codes import OnBadFile
+from evenflow.model.progress import BatchProgress
 from evenflow.spark import notebook, query_api
 from evenflow.spark.await_results import await_results
 from evenflow.spark.driver.bad_files import BadFileList, bad_file_in, to_source_error, without_files
 from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
 from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.parquet_sources import reads_parquet_files, source_for_spark
+from evenflow.spark.driver.progress import ProgressListener
+from evenflow.spark.driver.replacement import ReplaceQuery, next_name
+from evenflow.spark.driver.sinks import FindTargets, SinkDelivery
 from evenflow.spark.driver.streaming_query import (
+    await_query,
     batch_callback,
     report_frame,
     start_streaming_query,
@@ -39,6 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_log = logging.getLogger(__name__)
+
 
 class Run(RunCommands):
     """A running flow, as `Flow.start` returns it.
@@ -54,8 +65,10 @@ class Run(RunCommands):
         source_options: Mapping[str, SourceOptions],
         runtime: Callable[[], TaskRuntime],
         measure_options: MeasureOptions,
+        find_targets: FindTargets = lambda _: (),
     ) -> None:
         super().__init__(spark, committer)
+        self.sinks = SinkDelivery(self, find_targets)
         self._sources, self._source_options = sources, source_options
         self._runtime, self._measure_options = runtime, measure_options
         self._query: StreamingQuery | None = None
@@ -66,7 +79,12 @@ class Run(RunCommands):
         self._note = RunNote()
         self._callback: BatchCallback | None = None
         self._source_columns: SourceColumns = {}
+        self._sources_read_here = {
+            name for name, frame in sources.items() if reads_parquet_files(spark, frame)
+        }
         self._bad_files = BadFileList(self._checkpoint.store)
+        self._progress: ProgressListener | None = None
+        self._owns_progress = False
         # Held while Spark's query is started, stopped or replaced.
         self._query_lock = threading.RLock()
 
@@ -79,6 +97,7 @@ class Run(RunCommands):
         stop_at_exit(self)
         self._query = self._start_query()
         self._committer.maintenance.start()
+        self.sinks.start()
         self._thread = threading.Thread(
             target=self._supervise, name="evenflow-supervise", daemon=True
         )
@@ -98,12 +117,13 @@ class Run(RunCommands):
         last_head = -1
         try:
             while (query := self._query) is not None:
-                error = _await_query(query)
+                error = await_query(query)
                 with self._query_lock:
                     if self._query is not query:  # it was replaced to read more columns
                         continue
                     if error is not None:
-                        self._leave_out_bad_file(error)
+                        if not self._leave_source_to_spark(error):
+                            self._leave_out_bad_file(error)
                         self._query = self._start_query()
                         continue
                     head = self.committed
@@ -115,7 +135,18 @@ class Run(RunCommands):
         except BaseException as error:  # raised by await_termination
             self._error = error
         finally:
+            if not self._committer.is_fenced:
+                self.sinks.finish()
             self._release_checkpoint()
+
+    def _leave_source_to_spark(self, error: Exception) -> bool:
+        """Let Spark read a source from now on, if the router could not; tell whether that is so."""
+        found = source_for_spark(error)
+        if found is None or found[0] not in self._sources_read_here:
+            return False
+        self._sources_read_here.discard(found[0])
+        _log.info("Spark reads source %r: %s", *found)
+        return True
 
     def _leave_out_bad_file(self, error: Exception) -> None:
         """Note the file that stopped Spark's query, to go on without it; else raise the error."""
@@ -127,20 +158,31 @@ class Run(RunCommands):
         if not skips or (bad.path, bad.batch) in known or self._stop_requested.is_set():
             raise to_source_error(bad) from None
         self._bad_files.add(bad)
+        _log.warning("the file %s is left out: %s", printable(bad.path), printable(bad.reason))
 
     def _release_checkpoint(self) -> None:
         """Finish maintenance and history, and unlock the checkpoint."""
+        if self._progress is not None and self._owns_progress and self._checkpoint.is_open:
+            self._progress.__exit__()
         if self._callback is not None:
             self._callback.close()
-        if self._checkpoint.is_open:
-            self._note = replace(self._note, ended_at=time.time())
-            write_run_note(self.checkpoint, self._note)
         try:
             self._committer.maintenance.close()
-            if not self._committer.is_fenced:
+            if self._checkpoint.is_open and not self._is_fenced():
+                self._note = replace(self._note, ended_at=time.time())
+                write_run_note(self.checkpoint, self._note)
                 self._balancer.close(self.committed)
         finally:
             self._checkpoint.close()
+        self._committer.alerts.close()
+
+    def _is_fenced(self) -> bool:
+        """Tell whether the checkpoint is another driver's, whose notes must stay."""
+        try:
+            self.check_fence()
+        except FencedError:
+            return True
+        return False
 
     def _start_query(self, *upcoming: Registry) -> "StreamingQuery":
         """Start Spark's query over the columns that are needed now or by `upcoming` registries."""
@@ -174,6 +216,7 @@ class Run(RunCommands):
             sources,
             self._source_columns,
             self._source_options,
+            frozenset(self._sources_read_here),
             task,
         )
         if self._callback is not None:
@@ -229,7 +272,10 @@ class Run(RunCommands):
         threading.Thread(target=self.finish, name="evenflow-stop", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop at once: the running batch is abandoned and replayed by the next start."""
+        """Stop at once: the running batch is abandoned and replayed by the next start.
+
+        Committed results are delivered to sinks before it returns.
+        """
         with self._query_lock:
             self._stop_requested.set()
             if self._query is not None:
@@ -242,6 +288,26 @@ class Run(RunCommands):
     def is_active(self) -> bool:
         """Whether batches are still run."""
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def trigger_seconds(self) -> float | None:
+        """The time between two batches if they are quicker; None: until all rows are read."""
+        return None if self._trigger is None else duration_us(self._trigger, "trigger") / 1e6
+
+    @property
+    def progress(self) -> Mapping[int, BatchProgress]:
+        """What Spark reported of the last batches; collected from the first call on."""
+        if self._progress is None:
+            if not self.is_active:
+                return {}
+            self._progress = ProgressListener(self._spark, self.checkpoint_uri)
+            self._progress.__enter__()
+            self._owns_progress = True
+        return dict(self._progress.batches)
+
+    def use_progress(self, listener: ProgressListener) -> None:
+        """Read progress from a listener that the caller added to Spark before the start."""
+        self._progress = listener
 
     await_results = await_results
     explain, to_pandas, plot = notebook.explain, notebook.to_pandas, notebook.plot
@@ -258,19 +324,22 @@ class Run(RunCommands):
         return self._commands.next_registry().queries
 
     def _submit(self, submission: Submission) -> Hosted:
-        checked = self._commands.compile(submission)  # no batch waits for it
+        tenants = self._committer.limiter.tenants
+        self._commands.check_queries(submission, tenants)
+        return self._host(submission, submission.name)
+
+    def _host(self, command: Submission | ReplaceQuery, name: str) -> Hosted:
+        checked = self._commands.compile(command)  # no batch waits for it
         with self._query_lock:
-            self._ensure_columns(self._commands.preview(submission, checked), submission.name)
-            return self._commands.submit(submission, checked).queries[submission.name]
+            if isinstance(command, Submission):
+                self._commands.check_queries(command, self._committer.limiter.tenants)
+            registry = self._commands.preview(command, checked)
+            hosted = registry.queries.get(next_name(name), registry.queries[name])
+            self._ensure_columns(registry, hosted.name)
+            return self._commands.submit(command, checked).queries[hosted.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
-        self._commands.subscribe(name, rows, subscribe=True)
-
-
-def _await_query(query: "StreamingQuery") -> Exception | None:
-    """Wait until Spark's query ends; return what ended it, if it failed."""
-    try:
-        query.awaitTermination()
-    except Exception as error:
-        return error
-    return None
+        with self._commands.lock:
+            tenants = self._committer.limiter.tenants
+            self._commands.check_subscriptions(name, len(rows), tenants)
+            self._commands.subscribe(name, rows, subscribe=True)

@@ -1,6 +1,7 @@
 """What can be changed in a run: commands that the next commit applies."""
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,12 +17,16 @@ from evenflow.planning.controller import Balancing
 from evenflow.spark import query_api
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.pending_state import (
+    AnswerProposal,
     CancelQuery,
     DrainWorker,
     PinQuery,
     ResetWatermark,
     ResumeQuery,
 )
+from evenflow.spark.driver.replacement import ReplaceQuery
+from evenflow.spark.driver.submission import KeyArgument, Submission, key_spec
+from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.run_view import RunView
 
 if TYPE_CHECKING:
@@ -40,6 +45,25 @@ class RunCommands(RunView, query_api.QueryMethods):
         query_api.find_template(self, name)
         rows = pa.table({"subscription": pa.array(list(names), pa.string())})
         self._commands.subscribe(name, rows, subscribe=False)
+
+    def replace(self, name: str, sql: str, *, key: KeyArgument | None = None) -> Hosted:
+        """Give a query or template another definition; no result is lost or given twice.
+
+        If both definitions keep the same state, the new one goes on with it from the next batch:
+        other columns or conditions of the result, for example. Otherwise it runs beside the old
+        one, as `NAME__next`, until it has seen all rows that can still count, and then takes its
+        place between two batches. `key` is as before by default, like all that is declared.
+        """
+        old = self._commands.next_registry().query(name)
+        key_columns = old.key if key is None else key_spec(key)
+        submission = Submission(
+            old.form, name, sql, key_columns, old.publish, old.pin, tenant=old.tenant
+        )
+        return self._host(ReplaceQuery(submission), name)
+
+    @abstractmethod
+    def _host(self, command: Submission | ReplaceQuery, name: str) -> Hosted:
+        """Compile a query, have the sources deliver its columns, submit it."""
 
     def cancel(self, name: str) -> None:
         """Stop hosting a query; its results so far stay readable, its state is dropped."""
@@ -92,6 +116,14 @@ class RunCommands(RunView, query_api.QueryMethods):
     def activate(self, worker: int) -> None:
         """Use a drained worker again."""
         self._commands.submit(DrainWorker(worker, drain=False))
+
+    def approve(self, number: int) -> None:
+        """Follow the plan that waits as a proposal, from the next commit or window on."""
+        self._commands.submit(AnswerProposal(number, approve=True))
+
+    def reject(self, number: int) -> None:
+        """Leave everything where it is; the like is proposed again when the load has changed."""
+        self._commands.submit(AnswerProposal(number, approve=False))
 
     def rollback(self) -> None:
         """Go back to the plan before the last moves, as far as it still fits what is hosted."""

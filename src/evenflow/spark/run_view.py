@@ -2,27 +2,37 @@
 
 import warnings
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenflow.errors import InputError
-from evenflow.model import Decision, HotKey, Outcome, Plan, Snapshot, hot_keys
+from evenflow.model import Decision, HotKey, Outcome, Plan, Proposal, Snapshot, hot_keys
+from evenflow.model.alert import Alert
 from evenflow.model.results_page import ResultPosition, ResultsPage
+from evenflow.model.scaling_advice import ScalingAdvice
+from evenflow.model.tenants import TenantUse
 from evenflow.names import join_names
+from evenflow.planning.controller import advise
 from evenflow.spark.driver.bad_files import BadFile, BadFileList
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.tenant_use import tenant_uses
 from evenflow.spark.protocol.registry import Hosted, StreamSpec
 from evenflow.spark.protocol.stored_results import StoredResults
 from evenflow.spark.result_frame import ResultFrame
 from evenflow.spark.worker.spark_tasks import READ_UNIT_COLUMNS, ReadResultsTask
 from evenflow.storage import records
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import has_history, read_history
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+MAX_LOADS_READ = 400_000
 
 
 class RunView:
@@ -58,6 +68,18 @@ class RunView:
         """Observations of the last batches; older ones are in the checkpoint's history."""
         return tuple(self._balancer.snapshots)
 
+    def past_snapshots(self) -> list[Snapshot]:
+        """Return observations of batches before `snapshots`, from the checkpoint's history.
+
+        With many queries fewer of them: what is read has at most 400,000 loads of queries.
+        """
+        first = self.snapshots[0].batch if self.snapshots else 0
+        last = self.committed - first + MAX_LOADS_READ // max(len(self.queries), 1)
+        if not first or not has_history(self._checkpoint.store):
+            return []
+        recorded = read_history(self._checkpoint.store, last).snapshots
+        return [snapshot for snapshot in recorded if snapshot.batch < first]
+
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """The decisions after the last batches, with their reasons."""
@@ -67,6 +89,23 @@ class RunView:
     def outcomes(self) -> tuple[Outcome, ...]:
         """The measured outcomes of decisions that moved something."""
         return tuple(self._balancer.outcomes)
+
+    def proposals(self) -> list[Proposal]:
+        """Return the plan that waits for approval, then those that were adopted or expired.
+
+        The newest is first. Of an earlier start only the one that waits is known.
+        """
+        ref, ended = self._checkpoint.head().proposal, list(self._balancer.ended_proposals)
+        standing = [] if ref is None else [self._checkpoint.ledger.proposal(ref)]
+        return standing + ended[::-1]
+
+    def alerts(self) -> tuple[Alert, ...]:
+        """Return the alerts that fire, then those that were resolved since the start."""
+        return self._committer.alerts.alerts
+
+    def scaling_advice(self) -> ScalingAdvice | None:
+        """Return how many workers the load needs, and why; None before a few batches."""
+        return advise(self.snapshots, self.decisions, self._balancer.config)
 
     def hot_keys(self, name: str, count: int = 20) -> list[HotKey]:
         """Return the heaviest keys of a keyed query, each with its share and its worker."""
@@ -87,6 +126,20 @@ class RunView:
         """Queries that failed, with the reason; resume or cancel them."""
         failed = self._checkpoint.head().quarantined
         return {q.name: failed[q.uid] for q in self.queries.values() if q.uid in failed}
+
+    @property
+    def tenants(self) -> tuple[TenantUse, ...]:
+        """What the queries of each tenant use, beside its limits."""
+        limiter, batches, snapshots = self._committer.limiter, self.batches, self.snapshots
+        last = batches[-1] if batches else None
+        return tenant_uses(
+            limiter.tenants,
+            self._checkpoint.registry(),
+            self._checkpoint.head(),
+            last,
+            snapshots[-1] if snapshots else None,
+            0.0 if last is None else limiter.capacity_seconds(last),
+        )
 
     @property
     def late(self) -> Mapping[str, int]:
@@ -118,6 +171,15 @@ class RunView:
     def committed(self) -> int:
         """How many batches of the checkpoint are committed: the number of the next one."""
         return self._checkpoint.head().batch
+
+    @property
+    def epoch(self) -> int:
+        """How many drivers opened the checkpoint before this one."""
+        return self._checkpoint.ledger.epoch
+
+    def check_fence(self) -> None:
+        """Raise a FencedError if another driver has taken the checkpoint over."""
+        self._checkpoint.ledger.check_fence()
 
     @property
     def checkpoint(self) -> FileStore:
@@ -159,7 +221,11 @@ class RunView:
             return stored.table(name, first, end, limit, batch)
 
         if limit is None:
-            frame = self._frame("results", query.uid, query.schema, first, end, batch)
+            frames = [
+                self._frame("results", uid, query.schema, first, end, batch)
+                for uid in (*query.continues, query.uid)
+            ]
+            frame = reduce(DataFrame.union, frames)
         else:
             rows = read()
             frame = self._spark.createDataFrame(rows, from_arrow_schema(rows.schema))
@@ -186,16 +252,22 @@ class RunView:
         """The queries that have results: hosted ones and cancelled ones."""
         return tuple(self._stored_results.names())
 
-    def result_frames(self, name: str, since: int, until: int, batch: str) -> "list[DataFrame]":
-        """Return the results of some batches, one frame for each query that had this name."""
+    def result_frames(self, name: str, since: int, until: int, batch: str) -> dict[str, DataFrame]:
+        """Return the results of some batches, by the `uid` of each query that had this name."""
         units = self._checkpoint.results_index.units
-        return [
-            self._frame("results", query.uid, query.schema, since, until, batch)
+        return {
+            uid: self._frame("results", uid, query.schema, since, until, batch)
             for query in self._stored_results.versions(name)
-            if next(units("results", query.uid, since, until), None) is not None
-        ]
+            for uid in (*query.continues, query.uid)
+            if next(units("results", uid, since, until), None) is not None
+        }
 
-    def poison(self, stream: str) -> "DataFrame":
+    @property
+    def checkpoint_identity(self) -> str:
+        """What tells checkpoints apart that were created at the same place."""
+        return self._checkpoint.identity
+
+    def poison(self, stream: str) -> DataFrame:
         """Return rows of a stream that were set aside for their event time.
 
         It is missing, invalid or too far ahead. What is stored is bounded: `set_aside` has the
@@ -220,6 +292,6 @@ class RunView:
         units = index.read_units(kind, name, first, until)
         rows = [(bytearray(records.encode(unit)),) for unit in units]
         frame = self._spark.createDataFrame(rows, READ_UNIT_COLUMNS)
+        task = ReadResultsTask(index.store.uri, index.store.options, kind, name, schema, batch)
         schema = schema if batch is None else schema.append(pa.field(batch, pa.int64()))
-        task = ReadResultsTask(index.store.uri, index.store.options, kind, name, batch)
         return frame.mapInArrow(task, from_arrow_schema(schema))

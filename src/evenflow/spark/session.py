@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,14 @@ _SESSION_SETTINGS = {
     # The summary of a long run needs the progress of every batch.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Spark keeps the plans of this many jobs for its own pages, which are off: a run makes a job a
+    # batch, and by default 1,000 of each stay in the memory of the JVM.
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.ui.retainedDeadExecutors": "10",
+    "spark.sql.streaming.ui.retainedQueries": "5",
 }
 _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -54,7 +63,7 @@ def open_session(
     for name, value in {**settings_for(master), **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
-        with _redirect_output(log), _jvm_ignores_sigterm():
+        with _redirect_output(log), _jvm_ignores_sigterm(), keep_sigint_handler():
             return builder.getOrCreate()
     except Exception as error:  # py4j raises whatever the JVM throws
         where = f"; more in {log}" if log else ""
@@ -99,6 +108,21 @@ def _jvm_ignores_sigterm() -> Iterator[None]:
         yield
     finally:
         _starting_jvm = False
+
+
+@contextmanager
+def keep_sigint_handler() -> Iterator[None]:
+    """Keep the caller's handler of Ctrl-C.
+
+    PySpark sets its own, which cancels the running jobs: the current batch would not be finished.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    own = handler not in (None, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if own and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def ship_modules(checked: CheckedSpec, spark: "SparkSession") -> None:
-    """Ship the modules of a spec's operators; installed modules are expected on the workers."""
-    modules = {o.path.partition(":")[0].partition(".")[0] for o in checked.spec.operators.values()}
+    """Ship modules of operators and functions; installed ones are expected on the workers."""
+    paths = [operator.path for operator in checked.spec.operators.values()]
+    paths += [function.path for function in checked.spec.functions.values()]
+    modules = {path.partition(":")[0].partition(".")[0] for path in paths}
     for top in sorted(modules):
         place = _module_in_folder(top, checked.folder)
         if place is None:

@@ -9,6 +9,7 @@ from evenflow.model.codes import QueryForm
 from evenflow.names import join_names
 from evenflow.spark.driver.checkpoint import check_compatible, checkpoint_meta
 from evenflow.spark.driver.pending_state import COMMAND_FOLDER
+from evenflow.spark.driver.replacement import next_name
 from evenflow.spark.driver.submission import Submission, key_spec
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.registry import Registry
@@ -47,12 +48,13 @@ class SpecDiff:
         if self.sources:
             return (
                 f"sources of the checkpoint cannot change: {join_names(self.sources)}; declare "
-                "them as before, or start with a new checkpoint"
+                "them as before, perhaps with more columns, or start with a new checkpoint"
             )
         if self.changed and not self.pending:
             return (
                 f"{join_names(self.changed)} exists in the checkpoint with a different definition; "
-                "cancel it first, or use another name"
+                "start with that one and replace it while the run lasts, or cancel it first, or "
+                "use another name"
             )
         return None
 
@@ -77,7 +79,9 @@ def spec_diff(checked: CheckedSpec) -> SpecDiff:
         changed=tuple(
             name
             for name, submission in declared.items()
-            if name in hosted and not submission.is_same_definition(hosted[name])
+            if name in hosted
+            and not submission.is_same_definition(hosted[name])
+            and not submission.is_same_definition(hosted.get(next_name(name), hosted[name]))
         ),
         kept=tuple(sorted(hosted.keys() - declared.keys())),
         sources=tuple(_changed_sources(checked, registry)),
@@ -92,14 +96,13 @@ def declared_queries(checked: CheckedSpec) -> list[Submission]:
         if name in spec.operators:
             o = spec.operators[name]
             path = operator_path(import_operator(o.path))
-            key = key_spec(o.key)
-            found.append(
-                Submission(QueryForm.OPERATOR, name, path, key, o.publish, o.worker, o.streams)
-            )
+            of_query = (key_spec(o.key), o.publish, o.worker, o.streams, o.isolate, o.tenant)
+            found.append(Submission(QueryForm.OPERATOR, name, path, *of_query))
             continue
         form = QueryForm.QUERY if name in spec.queries else QueryForm.TEMPLATE
         q = spec.queries[name] if name in spec.queries else spec.templates[name]
-        found.append(Submission(form, name, q.sql, key_spec(q.key), q.publish, q.worker))
+        key = key_spec(q.key)
+        found.append(Submission(form, name, q.sql, key, q.publish, q.worker, tenant=q.tenant))
     return found
 
 
@@ -109,8 +112,8 @@ def _changed_sources(checked: CheckedSpec, registry: Registry) -> list[str]:
     for name in hosted.keys() & checked.spec.sources.keys():
         source, before = checked.spec.sources[name], hosted[name]
         delay = duration_us(source.watermark, "watermark")
-        columns = [field.name for field in checked.schemas[name]]
-        now = (columns, source.time, delay)
-        if now != (before.schema.names, before.time, before.delay_us):
+        columns = set(checked.schemas[name].names)
+        same = (source.time, delay) == (before.time, before.delay_us)
+        if not same or not columns.issuperset(before.schema.names):  # columns may be added
             changed.append(name)
     return changed

@@ -12,14 +12,16 @@ from evenflow.datasets import Dataset
 from evenflow.durations import duration_us
 from evenflow.errors import InputError
 from evenflow.model.codes import OnBadFile
+from evenflow.model.user_function import UserFunction
 from evenflow.names import check_name
 from evenflow.planning.controller import Balancing
 from evenflow.spec import files
 from evenflow.spec.check_queries import check_queries
 from evenflow.spec.datasets import build_dataset
 from evenflow.spec.document import ProblemLog
-from evenflow.spec.models import InputSpec, ReferenceTableSpec, SinkSpec, Spec
-from evenflow.sql import Catalog, Stream, read_schema
+from evenflow.spec.models import InputSpec, ReferenceTableSpec, Spec
+from evenflow.spec.sink_model import SinkSpec, sink_problems
+from evenflow.sql import Catalog, Stream, declare_function, read_schema
 from evenflow.storage.location import normalize_uri
 from evenflow.storage.options import StorageOptions, storage_options
 
@@ -34,7 +36,7 @@ _NAMED_SECTIONS = {
     "operators": "operator",
 }
 # They name folders too, but SQL does not see them: each has names of its own.
-_OTHER_SECTIONS = {"sinks": "sink", "datasets": "dataset"}
+_OTHER_SECTIONS = {"sinks": "sink", "datasets": "dataset", "tenants": "tenant"}
 _TOKEN_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -94,12 +96,18 @@ class SpecChecker:
             self._check_source(name, source)
         for name, table in spec.tables.items():
             self._check_table(name, table)
-        catalog = Catalog(self.streams, {n: s for n, s in self.schemas.items() if n in spec.tables})
+        functions: dict[str, UserFunction] = {}
+        for name, given in spec.functions.items():
+            with self.log.at("functions", name):
+                functions[name] = declare_function(name, given.path, given.returns, functions)
+        tables = {n: s for n, s in self.schemas.items() if n in spec.tables}
+        catalog = Catalog(self.streams, tables, functions)
         order, subscriptions = check_queries(self.log, spec, self.folder, self.datasets, catalog)
         for name, sink in spec.sinks.items():
             self._check_sink(name, sink)
         self._check_compare()
         self._check_tokens()
+        self._check_tenants()
         return CheckedSpec(
             spec=spec,
             folder=self.folder,
@@ -113,7 +121,8 @@ class SpecChecker:
     def _build_balancing(self) -> Balancing | None:
         if self.spec.balancing is None:
             return None
-        settings = self.spec.balancing.model_dump()
+        fields = type(self.spec.balancing).model_fields
+        settings = {name: getattr(self.spec.balancing, name) for name in fields}
         try:
             return Balancing(**settings)
         except InputError as error:
@@ -209,18 +218,8 @@ class SpecChecker:
 
     def _check_sink(self, name: str, sink: SinkSpec) -> None:
         hosted = {*self.spec.queries, *self.spec.templates, *self.spec.operators}
-        listed = () if sink.queries == "*" else sink.queries
-        for index, query in enumerate(listed):
-            if query not in hosted:
-                message = f"unknown query {query!r}; queries: {_names(hosted)}"
-                self.log.add(("sinks", name, "queries", index), message)
-        if sink.format in files.FILE_FORMATS and sink.path is None:
-            message = f"is required for the format {sink.format}, but missing"
-            self.log.add(("sinks", name, "path"), message)
-        count = len(hosted if sink.queries == "*" else set(listed))
-        if sink.path is not None and count > 1 and "{query}" not in sink.path:
-            message = f"{count} queries would write to the same path; add {{query}} to it"
-            self.log.add(("sinks", name, "path"), message)
+        for place, problem in sink_problems(sink, hosted):
+            self.log.add(("sinks", name, *place), problem)
 
     def _check_tokens(self) -> None:
         for name, token in self.spec.service.tokens.items():
@@ -231,6 +230,13 @@ class SpecChecker:
                 if token.variable is not None and not _TOKEN_VARIABLE.fullmatch(token.variable):
                     # It may be the token itself.
                     raise InputError("`variable` must be the name of an environment variable")
+
+    def _check_tenants(self) -> None:
+        for section in ("queries", "templates", "operators"):
+            for name, query in getattr(self.spec, section).items():
+                if query.tenant is not None:
+                    with self.log.at(section, name, "tenant"):
+                        check_name(query.tenant, "tenant")
 
     def _check_compare(self) -> None:
         unbounded = [n for n, s in self.spec.sources.items() if s.format in _UNBOUNDED_FORMATS]

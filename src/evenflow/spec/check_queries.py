@@ -11,19 +11,11 @@ from sqlglot import exp
 
 from evenflow.datasets import Dataset
 from evenflow.errors import InputError
+from evenflow.model.codes import QueryForm
 from evenflow.spec import files
 from evenflow.spec.document import FieldPath, ProblemLog
 from evenflow.spec.models import HostedSpec, OperatorSpec, QuerySpec, Spec, TemplateSpec
-from evenflow.sql import (
-    Catalog,
-    OperatorProgram,
-    Program,
-    Stream,
-    compile_operator,
-    compile_query,
-    compile_template,
-    import_operator,
-)
+from evenflow.sql import Catalog, CompiledQuery, Stream, compile_definition
 from evenflow.sql.compile.parse import parse_query
 
 QUERY_SECTIONS = ("queries", "templates", "operators")
@@ -96,25 +88,31 @@ def _submission_order(
 
 def _compile(
     log: ProblemLog, where: tuple[str, str], query: HostedSpec, workers: int, catalog: Catalog
-) -> Program | OperatorProgram | None:
-    name = where[1]
+) -> CompiledQuery | None:
+    name, program = where[1], None
     if query.worker is not None and query.key is not None:
         log.add((*where, "worker"), "a keyed query runs on all workers; remove worker or key")
     elif query.worker is not None and query.worker >= workers:
         log.add((*where, "worker"), f"unknown worker {query.worker}; workers are 0..{workers - 1}")
     with log.at(*where, "class" if isinstance(query, OperatorSpec) else "sql"):
-        if isinstance(query, OperatorSpec):
-            operator = import_operator(query.path)
-            return compile_operator(name, operator, query.streams, catalog, key=query.key)
-        if isinstance(query, TemplateSpec):
-            return compile_template(name, query.sql, catalog, key=query.key)
-        if isinstance(query, QuerySpec):
-            return compile_query(name, query.sql, catalog, key=query.key)
-    return None
+        form, text, over = _definition(query)
+        program = compile_definition(form, name, text, catalog, key=query.key, over=over)
+    return program
+
+
+def _definition(query: HostedSpec) -> tuple[QueryForm, str, tuple[str, ...]]:
+    """Return form, text and streams as `compile_definition` takes them."""
+    if isinstance(query, OperatorSpec):
+        return QueryForm.OPERATOR, query.path, tuple(query.streams)
+    if isinstance(query, TemplateSpec):
+        return QueryForm.TEMPLATE, query.sql, ()
+    if isinstance(query, QuerySpec):
+        return QueryForm.QUERY, query.sql, ()
+    raise TypeError(f"{type(query).__name__} is no query, template or operator")
 
 
 def _add_published_stream(
-    log: ProblemLog, where: FieldPath, program: Program | OperatorProgram, catalog: Catalog
+    log: ProblemLog, where: FieldPath, program: CompiledQuery, catalog: Catalog
 ) -> Catalog:
     if program.time is None:
         message = "the result has no event-time column; select the time of a stream or a window"

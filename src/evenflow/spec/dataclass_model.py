@@ -4,8 +4,10 @@ import re
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
+from pydantic import BaseModel, BeforeValidator, create_model
 from pydantic import Field as ModelField
+
+from evenflow.spec.base import SpecModel
 
 # YAML reads a bare `off` as false.
 _TextOrOff = Annotated[str, BeforeValidator(lambda value: "off" if value is False else value)]
@@ -38,7 +40,7 @@ def model_from_dataclass(value: type, **more: Any) -> type[BaseModel]:
     }
     return create_model(
         value.__name__,
-        __config__=ConfigDict(extra="forbid", frozen=True),
+        __base__=SpecModel,
         __doc__=(value.__doc__ or "").split("\n")[0],
         **more,
         **model_fields,
@@ -51,8 +53,17 @@ def _model_field(each: "Field[Any]", description: str) -> Any:
 
 
 def _field_docs(doc: str) -> dict[str, str]:
-    """Parse the lines `name, name   description` of a docstring."""
-    rows = re.findall(r"^ +([a-z_]+(?:, [a-z_]+)*) {2,}(\S.*)$", doc, re.MULTILINE)
+    """Parse the lines `name, name   description` of a docstring; deeper lines continue one."""
+    rows: list[list[str]] = []
+    for line in doc.splitlines():
+        entry = re.fullmatch(r"( +)([a-z_]+(?:, [a-z_]+)*) {2,}(\S.*)", line)
+        if entry is not None:
+            rows.append([entry[2], entry[3]])
+        elif rows and re.match(r" {12,}\S", line):
+            rows[-1].append(line.strip())
+        elif rows and not line.strip():
+            break
+    texts = ((names, " ".join(parts)) for names, *parts in rows)
     return {
-        name: f"{text[0].upper()}{text[1:]}." for names, text in rows for name in names.split(", ")
+        name: f"{text[0].upper()}{text[1:]}." for names, text in texts for name in names.split(", ")
     }

@@ -2,22 +2,18 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from evenflow.model.limits import MemoryLimits
 from evenflow.model.retention import Retention
 from evenflow.planning.controller import Balancing as Settings
+from evenflow.spec.alerts import AlertsSpec
+from evenflow.spec.base import NameList, SparkOptions, SpecModel
 from evenflow.spec.dataclass_model import model_from_dataclass
 from evenflow.spec.datasets import DatasetSpec
-
-SparkOptions = dict[str, Any]
-NameList = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
-
-
-class SpecModel(BaseModel):
-    """Base of all parts of a specification: frozen, unknown fields are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from evenflow.spec.service_model import ServiceSpec
+from evenflow.spec.sink_model import SinkSpec
+from evenflow.spec.tenant_model import TenantSpec
 
 
 class InputSpec(SpecModel):
@@ -33,7 +29,7 @@ class InputSpec(SpecModel):
     select: tuple[str, ...] = Field(
         (),
         description="Spark SQL expressions that turn the rows read into the columns of `schema` "
-        "(Kafka: `from_json(CAST(value AS STRING), '...').*`).",
+        "(Kafka: `from_json(CAST(value AS STRING), '...') AS row`, then `row.price AS price`).",
     )
     dataset: str | None = Field(None, description="A name from `datasets`, instead of `format`.")
     part: str | None = Field(None, description="Part of the dataset; default: this entry's name.")
@@ -112,6 +108,7 @@ class HostedSpec(SpecModel):
     )
     publish: bool = Field(False, description="Make the results a stream for other queries.")
     worker: int | None = Field(None, ge=0, description="Pin it to this worker.")
+    tenant: str | None = Field(None, description="Whose limits it counts towards.")
 
 
 class QuerySpec(HostedSpec):
@@ -159,6 +156,16 @@ class OperatorSpec(HostedSpec):
         alias="class", description="`package.module:Class`; may be a module next to this file."
     )
     streams: NameList = Field(description="The streams it reads.")
+    isolate: bool = Field(False, description="Run it in a process of its own.")
+
+
+class FunctionSpec(SpecModel):
+    """A Python function over Arrow arrays that queries can call by its name."""
+
+    path: str = Field(
+        alias="function", description="`package.module:name`; may be a module next to this file."
+    )
+    returns: str = Field(description="The Spark type of its results: `DOUBLE`.")
 
 
 def _check_keep(value: str) -> str:
@@ -195,22 +202,6 @@ class ResultsSpec(SpecModel):
     )
 
 
-class SinkSpec(SpecModel):
-    """Destination of results, written batch by batch after the commit."""
-
-    format: str = Field(description="Any Spark format: parquet, json, csv, console, kafka, ...")
-    path: str | None = Field(None, description="Output path; `{query}`: name of the query.")
-    queries: NameList | Literal["*"] = Field(
-        "*", description="Names of queries, templates and operators; default: all."
-    )
-    options: SparkOptions = Field({}, description="Options of the format, as Spark names them.")
-    select: tuple[str, ...] = Field(
-        (),
-        description="Spark SQL expressions over the results, for formats that need certain "
-        "columns (Kafka: `to_json(struct(*)) AS value`).",
-    )
-
-
 class StorageSpec(SpecModel):
     """Object storage of the checkpoint; credentials come from the environment by default."""
 
@@ -240,44 +231,6 @@ class SparkSpec(SpecModel):
         "local[2,4]", description="Spark master: `local[cores,failures]` or spark://host:port."
     )
     config: SparkOptions = Field({}, description="Settings: `spark.driver.memory: 4g`.")
-
-
-class TokenSpec(SpecModel):
-    """Who may use the service. The secret itself is never in the file."""
-
-    variable: str | None = Field(None, description="Environment variable that holds the token.")
-    file: str | None = Field(None, description="File that holds it, with mode 0600.")
-    role: Literal["read", "submit", "operate"] = Field(
-        "read", description="What it may do; `submit` includes `read`, `operate` everything."
-    )
-    tenant: str | None = Field(None, description="The tenant that it acts for; default: any.")
-
-    @model_validator(mode="after")
-    def _validate_secret(self) -> "TokenSpec":
-        if (self.variable is None) == (self.file is None):
-            raise ValueError("needs either `variable` or `file`")
-        return self
-
-
-class TlsSpec(SpecModel):
-    """Certificate of the service, PEM files."""
-
-    certificate: str = Field(description="Certificate chain.")
-    key: str = Field(description="Private key.")
-
-
-class ServiceSpec(SpecModel):
-    """The page and the HTTP API."""
-
-    host: str = Field(
-        "127.0.0.1", description="Address to listen on; others than the loopback need a token."
-    )
-    port: int = Field(8080, description="Port; 0 picks a free one.", ge=0, le=65535)
-    health_port: int | None = Field(
-        None, description="Port of its own for `/healthz` and `/readyz`.", ge=0, le=65535
-    )
-    tokens: dict[str, TokenSpec] = Field({}, description="Tokens by name.")
-    tls: TlsSpec | None = Field(None, description="TLS; default: none.")
 
 
 if TYPE_CHECKING:
@@ -318,8 +271,7 @@ class Spec(SpecModel):
     available_now: bool = Field(False, description="End when the available data is processed.")
     compare: Literal["hash"] | None = Field(
         None,
-        description="`hash`: after the run, repeat it without balancing and show both results; "
-        "needs bounded sources.",
+        description="`hash`: repeat the run without balancing, show both; needs bounded sources.",
     )
     datasets: dict[str, DatasetSpec] = Field({}, description="Bundled, seeded example data.")
     sources: dict[str, SourceSpec] = Field(description="The streams.", min_length=1)
@@ -329,9 +281,19 @@ class Spec(SpecModel):
     )
     templates: dict[str, TemplateSpec] = Field({}, description="Templates and their subscriptions.")
     operators: dict[str, OperatorSpec] = Field({}, description="Python operators.")
+    functions: dict[str, FunctionSpec] = Field({}, description="Python functions for SQL.")
     balancing: Annotated[BalancingSpec | None, BeforeValidator(_parse_balancing)] = Field(
         default_factory=BalancingSpec,
         description="Balancing of keys and queries. `off`: by hash and order of arrival.",
+    )
+    alerts: AlertsSpec = Field(
+        default_factory=lambda: AlertsSpec.model_validate({}),
+        description="When to tell somebody, and where.",
+    )
+    tenants: dict[str, TenantSpec] = Field(
+        {},
+        description="What the queries of each tenant may use together; `default`: of tenants that "
+        "are not declared.",
     )
     limits: LimitsSpec = Field(
         default_factory=lambda: LimitsSpec.model_validate({}),

@@ -26,8 +26,10 @@ that batch: rows for windows that it completes are late.
 """
 
 from evenflow.sql.catalog import Catalog, Stream, read_schema
+from evenflow.sql.definition import CompiledQuery, compile_definition
 from evenflow.sql.engine import Engine
 from evenflow.sql.failures import QueryFailed
+from evenflow.sql.function_declaration import declare_function
 from evenflow.sql.operator_program import OperatorProgram, compile_operator
 from evenflow.sql.program import Program, compile_query, compile_template
 from evenflow.sql.split_plan import SplitPolicy
@@ -35,10 +37,13 @@ from evenflow.sql.tasks.operator import Operator, import_operator, operator_path
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.sql.tasks.split_keys import TaskSplits
 from evenflow.sql.tasks.task import STATE_VERSION, SavedState, StepOutput, Task
+from evenflow.sql.tasks.waiting_rows import SLICES, WaitingRows
 
 __all__ = [
+    "SLICES",
     "STATE_VERSION",
     "Catalog",
+    "CompiledQuery",
     "Engine",
     "Operator",
     "OperatorProgram",
@@ -51,9 +56,12 @@ __all__ = [
     "Stream",
     "Task",
     "TaskSplits",
+    "WaitingRows",
+    "compile_definition",
     "compile_operator",
     "compile_query",
     "compile_template",
+    "declare_function",
     "import_operator",
     "operator_path",
     "read_schema",

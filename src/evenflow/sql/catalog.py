@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from evenflow.errors import InputError
+from evenflow.model.user_function import UserFunction
 from evenflow.sql.types import check_column_names, parse_type
 
 
@@ -38,12 +39,18 @@ class Stream:
             raise InputError(f"a watermark delay cannot be negative, got {self.delay_us} us")
 
 
+def result_type(function: UserFunction) -> pa.DataType:
+    """Return the type of the results of a function."""
+    return read_schema(f"result {function.returns}").field(0).type
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The names a query can use after FROM."""
+    """The names a query can use after FROM, and the functions of the user."""
 
     streams: Mapping[str, Stream] = field(default_factory=dict)
     tables: Mapping[str, pa.Schema] = field(default_factory=dict)
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

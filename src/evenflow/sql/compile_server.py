@@ -8,15 +8,14 @@ import math
 import resource
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from evenflow.errors import InputError, shorten
 from evenflow.model.codes import QueryForm
 from evenflow.sql.catalog import Catalog, Stream, read_schema
 from evenflow.sql.engine import Engine
+from evenflow.sql.process_limits import limit_memory
 from evenflow.sql.program import KeyArgument, Program, compile_query, compile_template
 from evenflow.sql.spill import EngineMemory
 from evenflow.sql.trial import TooExpensiveError, try_program
@@ -59,7 +58,7 @@ def serve(connection: Connection) -> None:
     """Answer each request with (program or refusal, whether this process goes on)."""
     engine = Engine(memory=EngineMemory(ENGINE_MEMORY_BYTES), statement_seconds=WALL_SECONDS)
     compile_and_try(_WARM_UP, engine)  # imports and first allocations do not count
-    _limit_memory()
+    limit_memory(MEMORY_BYTES)
     while True:
         try:
             request: CompileRequest = connection.recv()
@@ -89,15 +88,6 @@ def _limit_cpu(seconds: int) -> None:
     """Let the system end this process after some more seconds of CPU time."""
     limit = math.ceil(time.process_time()) + seconds
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-
-
-def _limit_memory() -> None:
-    """Limit the private writable memory, where the system can (Linux)."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        used = int(next(line for line in lines if line.startswith("VmData")).split()[1]) << 10
-        limit = used + MEMORY_BYTES
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from evenflow.sql.failures import QueryFailed
@@ -72,6 +73,22 @@ class DeadlineWatch:
             return False
         return now >= moment + seconds_waited(self._watched_thread) - self._waited_before
 
+    def extend(self, seconds: float) -> None:
+        """Give the running query more time: a process that it waits for had no core."""
+        if self._deadline is not None:
+            self._deadline += seconds
+            self._overrun_at += seconds
+
+    @contextmanager
+    def grace(self, seconds: float) -> Iterator[None]:
+        """Do not count up to some seconds of the block, in which modules are imported."""
+        began = time.monotonic()
+        self.extend(seconds)
+        try:
+            yield
+        finally:
+            self.extend(min(0.0, time.monotonic() - began - seconds))
+
     def raise_if_expired(self) -> None:
         """Fail the query if its time is over."""
         if self.is_expired:
@@ -103,13 +120,13 @@ class DeadlineWatch:
             time.sleep(0.02)
 
 
-def seconds_waited(thread: int) -> float:
+def seconds_waited(thread: int, process: int | str = "self") -> float:
     """Return how long a thread could have run but had no core; 0 where the system does not tell.
 
     On a machine with too much to do, a query must not look as if it hung.
     """
     try:
-        text = Path(f"/proc/self/task/{thread}/schedstat").read_text(encoding="ascii")
+        text = Path(f"/proc/{process}/task/{thread}/schedstat").read_text(encoding="ascii")
         return int(text.split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0

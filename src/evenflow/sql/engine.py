@@ -14,19 +14,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from inspect import Parameter, Signature
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
-from duckdb.sqltypes import VARCHAR
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from evenflow.sql.deadline_watch import DeadlineWatch
 from evenflow.sql.failures import QueryFailed, describe_engine_error, is_plan_error
+from evenflow.sql.kernels import KERNELS
 from evenflow.sql.result_bound import RESULT_CHUNK_ROWS, read_bounded
 from evenflow.sql.spill import EngineMemory, make_spill_folder
 from evenflow.sql.statement_check import find_file_access, may_open_files
-from evenflow.sql.types import to_physical_types
+from evenflow.sql.types import duckdb_name, to_physical_types
+from evenflow.sql.user_functions import UserCall
 
 _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
@@ -63,7 +66,8 @@ warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extr
 class Engine:
     """An in-memory DuckDB; each worker process has one, used by one thread at a time.
 
-    `statement_seconds` limits one statement, `time_limit` all statements of a query's batch.
+    `statement_seconds` limits one statement, `time_limit` all statements of a query's batch;
+    `watch` knows its deadline.
     """
 
     def __init__(
@@ -81,22 +85,23 @@ class Engine:
         self._checked: dict[str, None] | None = None if folder is None else {}
         config["max_execution_time"] = max(1, round(statement_seconds * 1000))
         self._connection = duckdb.connect(":memory:", config=config)
-        for name, function in (("unicode_upper", str.upper), ("unicode_lower", str.lower)):
-            self._connection.create_function(name, function, [VARCHAR], VARCHAR)
+        _add_kernels(self._connection)
         lockdown = (_NO_FILES_STATEMENT, *_LOCKDOWN_STATEMENTS)
         for statement in lockdown if folder is None else _LOCKDOWN_STATEMENTS:
             self._connection.execute(statement)
-        self._watch = DeadlineWatch(self._connection.interrupt)
+        self.watch = DeadlineWatch(self._connection.interrupt)
         self._name_counter = count()
         self._statements: dict[tuple[str, pa.Schema], _PreparedStatement] = {}
         self._shared_tables: dict[int, _SharedTable] = {}
-        self._finalizer = weakref.finalize(self, _shut_down, self._watch, self._connection, folder)
+        self._functions: set[str] = set()
+        self._function_error = ""
+        self._finalizer = weakref.finalize(self, _shut_down, self.watch, self._connection, folder)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Run one SELECT over the given tables."""
         registered: list[str] = []
         try:
-            self._watch.raise_if_expired()
+            self.watch.raise_if_expired()
             self._check_statement(sql)
             for name, table in tables.items():
                 self._connection.register(name, _without_offsets(table))
@@ -116,7 +121,7 @@ class Engine:
         Do not use it for joins: their plan should depend on the sizes of the tables.
         """
         try:
-            self._watch.raise_if_expired()
+            self.watch.raise_if_expired()
             prepared = self._prepare(sql, rows.schema)
             prepared.rows = _without_offsets(rows)
             try:
@@ -179,6 +184,33 @@ class Engine:
         shared.readers += 1
         return shared.name
 
+    def add_function(self, call: UserCall) -> None:
+        """Let statements call a function of the user."""
+        if call.engine_name in self._functions:
+            return
+
+        def evaluate(*columns: pa.ChunkedArray) -> pa.Array:
+            try:
+                return call.evaluate(*columns)
+            except Exception as error:
+                self._function_error = f"the function {call.path} failed: {type(error).__name__}"
+                raise
+
+        # DuckDB counts the parameters of the function.
+        names = [f"a{at}" for at in range(len(call.parameters))]
+        signature = Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names])
+        evaluate.__signature__ = signature  # type: ignore[attr-defined]
+        parameters: Any = [duckdb.sqltype(duckdb_name(kind)) for kind in call.parameters]
+        self._connection.create_function(
+            call.engine_name,
+            evaluate,
+            parameters,
+            duckdb.sqltype(duckdb_name(call.returns)),
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
+        self._functions.add(call.engine_name)
+
     def drop_table(self, name: str) -> None:
         """Drop a table; a shared one once its last reader drops it."""
         for table_id, shared in list(self._shared_tables.items()):
@@ -200,11 +232,11 @@ class Engine:
 
         If that does not end the block, another thread calls `on_overrun` once, later.
         """
-        self._watch.start(seconds, overrun_seconds, on_overrun)
+        self.watch.start(seconds, overrun_seconds, on_overrun)
         try:
             yield
         finally:
-            self._watch.stop()
+            self.watch.stop()
 
     def close(self) -> None:
         """Release the memory."""
@@ -213,12 +245,27 @@ class Engine:
     def _to_query_failed(self, error: Exception) -> QueryFailed:
         message = str(error).strip() or type(error).__name__
         is_interrupt = isinstance(error, duckdb.InterruptException) or "INTERRUPT" in message
-        if is_interrupt or self._watch.is_expired:
+        if is_interrupt or self.watch.is_expired:
             return QueryFailed("time", "it ran longer than its time limit")
         if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in message:
             return QueryFailed("memory", f"it exceeded its memory limit: {message.splitlines()[0]}")
+        if self._function_error:
+            told, self._function_error = self._function_error, ""
+            return QueryFailed("error", told)
         reason: Literal["plan", "error"] = "plan" if is_plan_error(message) else "error"
         return QueryFailed(reason, describe_engine_error(message))
+
+
+def _add_kernels(connection: duckdb.DuckDBPyConnection) -> None:
+    for name, kernel in KERNELS.items():
+        parameters: Any = [duckdb.sqltype(kind) for kind in kernel.parameters]
+        connection.create_function(
+            name,
+            kernel.function,
+            parameters,
+            duckdb.sqltype(kernel.result),
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
 
 
 def _without_offsets(table: pa.Table) -> pa.Table:

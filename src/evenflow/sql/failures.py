@@ -10,7 +10,16 @@ DIVISION_BY_ZERO = "division by zero; write try_divide(a, b) to get NULL instead
 NOT_WHOLE = "a text is not a whole number; write TRY_CAST to get NULL instead"
 NOT_DECIMAL = "a text is not a decimal number; write TRY_CAST to get NULL instead"
 NOT_A_DATE = "a text is not a date; write 2026-01-31"
-_RAISED = (DIVISION_BY_ZERO, NOT_WHOLE, NOT_DECIMAL, NOT_A_DATE)
+NOT_A_NUMBER = "a text is not a number; write TRY_CAST to get NULL instead"
+NOT_A_TIME = "a text is not a timestamp; write TRY_CAST or try_to_timestamp to get NULL instead"
+NOT_BOOLEAN = "a text is not true or false; write TRY_CAST to get NULL instead"
+NOT_IN_ARRAY = "an index is outside of an array; write get or try_element_at to get NULL instead"
+BAD_ARGUMENT = "an argument of a function has a value on which Spark fails"
+OVERFLOW = "a number is out of range"
+_RAISED = (
+    DIVISION_BY_ZERO, NOT_WHOLE, NOT_DECIMAL, NOT_A_DATE, NOT_A_NUMBER, NOT_A_TIME, NOT_BOOLEAN,
+    NOT_IN_ARRAY, BAD_ARGUMENT, OVERFLOW,
+)  # fmt: skip
 
 _SPARK_TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT",
                 "INT128": "DECIMAL"}  # fmt: skip

@@ -12,9 +12,11 @@ from evenflow.model.limits import MemoryLimits
 from evenflow.model.time import NO_WATERMARK_US, event_times_us, valid_time_mask
 from evenflow.sql.catalog import Catalog, Stream
 from evenflow.sql.engine import Engine
+from evenflow.sql.function_declaration import declare_function
 from evenflow.sql.program import Program, compile_query
 from evenflow.sql.spill import EngineMemory
 from evenflow.sql.types import canonical_type
+from evenflow.sql.user_functions import UserCallable
 
 END_WATERMARK_US = 1 << 60  # past all valid event times
 _QUERY = "query"
@@ -27,6 +29,7 @@ def run_local(
     time: str | Mapping[str, str],
     watermark: str = "0 seconds",
     tables: Mapping[str, pa.Table] | None = None,
+    functions: Mapping[str, tuple[UserCallable, str]] | None = None,
     batches: int = 1,
     workers: int = 1,
 ) -> pa.Table:
@@ -34,7 +37,8 @@ def run_local(
 
     `time` is the event-time column of every stream, or a column per stream. The rows of each stream
     are cut into `batches` in the order given; the watermark advances between batches, so rows that
-    are late by more than `watermark` are dropped. With several `workers`, rows go by the query's
+    are late by more than `watermark` are dropped. `functions` are those of the user, by name, each
+    with the Spark type that it returns. With several `workers`, rows go by the query's
     inferred key as in a run; a query without a key runs on one worker. At the end, everything that
     is still open is emitted. The order of the results is not defined.
 
@@ -48,12 +52,21 @@ def run_local(
     times = dict.fromkeys(streams, time) if isinstance(time, str) else time
     if missing := [name for name in streams if name not in times]:
         raise InputError(f"stream {missing[0]!r} has no event-time column; name it in `time`")
+    if unknown := [name for name in times if name not in streams]:
+        raise InputError(f"`time` names {unknown[0]!r}, which is not among the streams")
+    for name, table in {**streams, **(tables or {})}.items():
+        if not isinstance(table, pa.Table):
+            kind = type(table).__name__
+            raise InputError(
+                f"{name!r} must be a pyarrow.Table, got {kind}; see pyarrow.table(...)"
+            )
     delay_us = duration_us(watermark, "watermark")
     given = {name: _to_canonical_types(table) for name, table in streams.items()}
     references = {name: _to_canonical_types(table) for name, table in (tables or {}).items()}
     catalog = Catalog(
         {name: Stream(table.schema, times[name], delay_us) for name, table in given.items()},
         {name: table.schema for name, table in references.items()},
+        {n: declare_function(n, f, kind, ()) for n, (f, kind) in (functions or {}).items()},
     )
     program = compile_query(_QUERY, sql, catalog)
     engine = Engine(memory=EngineMemory.by_limits(MemoryLimits(), processes=1))

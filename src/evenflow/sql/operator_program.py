@@ -50,7 +50,7 @@ class OperatorProgram:
     def open(self, engine: Engine, tables: Mapping[str, pa.Table] | None = None) -> OperatorTask:
         """Open a task with empty state on a worker."""
         key = self.key[self.streams[0]] if self.key else None
-        return OperatorTask(self.operator, self.time_columns, key)
+        return OperatorTask(self.operator(), self.time_columns, key)
 
 
 def compile_operator(
@@ -94,4 +94,5 @@ def compile_operator(
         key=split,
         time_columns={stream: catalog.streams[stream].time for stream in names},
         reads={stream: tuple(catalog.streams[stream].schema.names) for stream in names},
+        divided=dict.fromkeys(names, names) if split and operator.has_merge() else {},
     )

@@ -12,11 +12,13 @@ from evenflow.model.codes import QueryKind
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.keys import QueryKeys, normalize_key
 from evenflow.sql.compile.parse import parse_query
+from evenflow.sql.compile.problems import describe
 from evenflow.sql.compile.select import Compiler
 from evenflow.sql.engine import Engine
 from evenflow.sql.query_plan import (
     SUBSCRIPTIONS_STORE,
     AggregateNode,
+    AnalyticNode,
     PlanNode,
     QueryPlan,
     SelectNode,
@@ -94,7 +96,7 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: KeyArgument | None
     >>> str(compile_query("dear", "SELECT price FROM trades WHERE price > 10", catalog).kind)
     'stateless'
     """
-    with _errors_of(f"query {name!r}"):
+    with _errors_of(f"query {name!r}", sql):
         compiler = Compiler(catalog)
         root = compiler.compile(parse_query(sql), {}, drop_late=False)
         return _build_program(name, sql, compiler, root, key)
@@ -108,14 +110,16 @@ def compile_template(
     The result starts with the column `subscription`. A parameter has the type of the column that it
     is compared with; `program.parameters` is the schema of the subscriptions.
     """
-    with _errors_of(f"template {name!r}"):
+    with _errors_of(f"template {name!r}", sql):
         ast = parse_query(sql)
         names = {str(node.this or "") for node in ast.find_all(exp.Placeholder)}
         parameters: ParameterTypes = dict.fromkeys(sorted(names))
         check_column_names(parameters)
         if not names or "" in names:
             raise InputError("a template needs parameters with names, such as :symbol")
-        if "subscription" in names:
+        if len({name.lower() for name in names}) < len(names):
+            raise InputError("two parameters differ only in case; rename one")
+        if "subscription" in {name.lower() for name in names}:
             raise InputError(":subscription is the name of the subscription; rename the parameter")
         compiler = Compiler(catalog, parameters)
         root = compiler.compile(ast, {}, drop_late=False)
@@ -128,12 +132,12 @@ def compile_template(
 
 
 @contextmanager
-def _errors_of(name: str) -> Iterator[None]:
-    """Prefix errors with the name of the query."""
+def _errors_of(name: str, sql: str) -> Iterator[None]:
+    """Prefix errors with the name of the query; tell their places in its text."""
     try:
         yield
     except InputError as error:
-        raise InputError(shorten(f"{name}: {error}")) from None
+        raise InputError(shorten(f"{name}: {describe(error, sql)}")) from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply; use fewer levels") from None
 
@@ -148,7 +152,9 @@ def _build_program(
             f"{MAX_CHARACTERS_WRITTEN:,}; split it"
         )
     streams = source_streams(root)
-    references = [r.table for n in nodes if isinstance(n, SelectNode) for r in n.references]
+    selects = [node for node in nodes if isinstance(node, SelectNode)]
+    references = [r.table for node in selects for r in node.references]
+    references += [table for node in selects for table in node.subquery_tables]
     keys = QueryKeys(root, catalog, reads)
     split = keys.infer() if key is None else keys.check(normalize_key(key, streams))
     time, lag_us = None, 0
@@ -171,6 +177,7 @@ def _build_program(
             root=root,
             time_columns={stream: catalog.streams[stream].time for stream in streams},
             store_keys=keys.store_keys(split),
+            functions=tuple(compiler.functions.calls.values()),
         ),
         divided={} if split is None else divided_streams(root),
     )
@@ -190,7 +197,7 @@ def _columns_to_read(
 
 def _program_kind(nodes: list[PlanNode]) -> str:
     joins = any(isinstance(node, SelectNode) and len(node.inputs) > 1 for node in nodes)
-    aggregates = any(isinstance(node, AggregateNode) for node in nodes)
+    aggregates = any(isinstance(node, AggregateNode | AnalyticNode) for node in nodes)
     if aggregates:
         return QueryKind.JOIN_AGGREGATE if joins else QueryKind.AGGREGATE
     return QueryKind.JOIN if joins else QueryKind.STATELESS

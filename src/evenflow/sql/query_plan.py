@@ -1,7 +1,8 @@
 """The plan of a compiled query: a tree of frozen nodes. `compile` writes it, `tasks` run it.
 
 A `SelectNode` filters, projects and joins; an `AggregateNode` aggregates the rows of select nodes
-by windows; a `UnionNode` concatenates. Rows flow up from streams. SQL in nodes is DuckDB's.
+by windows; an `AnalyticNode` computes functions with OVER; a `UnionNode` concatenates. Rows flow up
+from streams. SQL in nodes is DuckDB's.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from evenflow.sql.relation import ColumnRef, Relation
+from evenflow.sql.user_functions import UserCall
 
 ROW_ALIAS = "_r"  # the alias of the new row in the SQL of a `JoinBuffer`
 SUBSCRIPTIONS_ALIAS = "_subscriptions"  # the alias of a template's table of parameters
@@ -18,6 +20,11 @@ SUBSCRIPTIONS_STORE = (-1, "")  # its key in `QueryPlan.store_keys`
 
 StoreId = tuple[int, str]  # id of the node, alias of the join input ("" for an aggregate)
 SqlColumns = tuple[tuple[str, str], ...]  # (name, SQL) of each selected column
+
+
+def marked_table(name: str) -> str:
+    """Write a reference table inside an expression; a task writes its engine's name instead."""
+    return f'"\x02{name}"'  # no query can contain a control character
 
 
 class ParameterBound(NamedTuple):
@@ -42,12 +49,14 @@ class JoinBuffer:
     """The rows of one join input that can still match.
 
     `select` are the buffered columns, with `_t`, the row's time in microseconds. `where` are the
-    conditions on this input alone. A row is dropped once `_t < watermark - retention_us`.
+    conditions on this input alone. A row is dropped once `_t < watermark - retention_us`. In an
+    outer join it is settled once `_t < watermark - settle_us`: nothing that matches it can come.
     """
 
     select: SqlColumns
     where: tuple[str, ...]
     retention_us: int
+    settle_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +89,38 @@ class NodeInput:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterJoin:
+    """What a join of two inputs returns of a settled row.
+
+    kind    ANTI: the row if nothing matched it; SEMI: if something did; OUTER: like ANTI, with NULL
+            for the other input, beside all pairs
+    on      the conditions of a match
+    where   conditions on the result
+    schemas of the inputs' buffered columns
+    """
+
+    kind: str
+    on: tuple[str, ...]
+    where: tuple[str, ...]
+    schemas: Mapping[str, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True)
 class TableReference:
-    """A reference table in FROM; with `on`, it is LEFT JOINed."""
+    """A reference table in FROM; with `on`, it is LEFT, SEMI or ANTI JOINed, as `kind` says."""
 
     alias: str
     table: str
     on: str | None = None
+    kind: str = "LEFT"
+
+
+class LateralView(NamedTuple):
+    """Rows made from each row before it in FROM by the SELECT `sql`; if outer, at least one."""
+
+    alias: str
+    sql: str
+    is_outer: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +128,8 @@ class SelectNode:
     """SELECT ... FROM inputs, references WHERE ...; `probes[i]` start from new rows of input i.
 
     `lineage` maps result columns to the input columns they copy. `parameter_bounds` are set where
-    rows are joined with the subscriptions of a template.
+    rows are joined with the subscriptions of a template. `subquery_tables` are reference tables
+    that expressions read.
     """
 
     id: int
@@ -107,6 +143,14 @@ class SelectNode:
     equal_columns: tuple[tuple[ColumnRef, ColumnRef], ...] = ()
     probes: tuple[tuple[JoinProbe, ...], ...] = ()
     parameter_bounds: tuple[ParameterBound, ...] = ()
+    outer: OuterJoin | None = None
+    laterals: tuple[LateralView, ...] = ()
+    subquery_tables: tuple[str, ...] = ()
+
+    @property
+    def needs_tables(self) -> bool:
+        """Whether it reads reference tables or the subscriptions of a template."""
+        return bool(self.references or self.subquery_tables)
 
     @property
     def joins_subscriptions(self) -> bool:
@@ -119,7 +163,8 @@ class WindowSpec:
     """Windows of `size_us` that start every `slide_us` from `start_us`; panes divide them evenly.
 
     Grouping by a plain time is a window of size 1. Times still to come are at least
-    `watermark - lag_us`.
+    `watermark - lag_us`. A session lasts until `size_us` after its last row; its rows are their own
+    panes.
     """
 
     size_us: int
@@ -127,6 +172,7 @@ class WindowSpec:
     start_us: int
     pane_us: int
     lag_us: int
+    is_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +195,24 @@ class AggregateNode:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalyticNode:
+    """Functions with OVER, computed over all rows of a time at once, when the time has passed.
+
+    `time_sql` is the time of a row of `feed` in microseconds; times still to come are at least
+    `watermark - lag_us`. `keys` are the columns of `feed` that every OVER is partitioned by.
+    """
+
+    id: int
+    feed: "PlanNode"
+    time_sql: str
+    lag_us: int
+    keys: tuple[str, ...]
+    select: SqlColumns
+    relation: Relation
+    lineage: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class UnionNode:
     """UNION ALL."""
 
@@ -157,7 +221,7 @@ class UnionNode:
     relation: Relation
 
 
-PlanNode = SelectNode | AggregateNode | UnionNode
+PlanNode = SelectNode | AggregateNode | AnalyticNode | UnionNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +229,14 @@ class QueryPlan:
     """All a task needs to run a query.
 
     `store_keys` are the columns by which each store is split over workers, empty if it is not.
-    `parameters` is the schema of a template's subscriptions.
+    `parameters` is the schema of a template's subscriptions, `functions` are calls of the user's.
     """
 
     root: PlanNode
     time_columns: Mapping[str, str]
     store_keys: Mapping[StoreId, tuple[str, ...]]
     parameters: pa.Schema | None = None
+    functions: tuple[UserCall, ...] = ()
 
 
 def nodes_bottom_up(root: PlanNode) -> list[PlanNode]:
@@ -185,6 +250,8 @@ def nodes_bottom_up(root: PlanNode) -> list[PlanNode]:
             children: tuple[str | PlanNode, ...] = node.parts
         elif isinstance(node, AggregateNode):
             children = node.feeds
+        elif isinstance(node, AnalyticNode):
+            children = (node.feed,)
         else:
             children = tuple(i.feed for i in node.inputs)
         for child in children:
@@ -212,11 +279,15 @@ def source_streams(root: PlanNode) -> tuple[str, ...]:
 
 
 class CombinedFeed(NamedTuple):
-    """A feed whose partial rows can be computed anywhere, and their columns that route them."""
+    """A feed whose partial rows can be computed anywhere, and their columns that route them.
+
+    `aggregate` is the id of the aggregate that it feeds.
+    """
 
     feed: SelectNode
     stream: str
     key_columns: tuple[str, ...]
+    aggregate: int
 
 
 def combined_feeds(plan: QueryPlan) -> tuple[CombinedFeed, ...]:
@@ -234,11 +305,12 @@ def combined_feeds(plan: QueryPlan) -> tuple[CombinedFeed, ...]:
         streams = [item.feed for item in node.inputs if isinstance(item.feed, str)]
         if not streams:
             continue
-        needs_rows = len(node.inputs) > 1 or node.references or node.inputs[0].drops_late_rows
+        needs_rows = len(node.inputs) > 1 or node.needs_tables or node.inputs[0].drops_late_rows
         if needs_rows or node.id not in aggregate_of:
             return ()
-        key = plan.store_keys.get((aggregate_of[node.id], ""), ())
-        found.append(CombinedFeed(node, streams[0], key))
+        aggregate = aggregate_of[node.id]
+        key = plan.store_keys.get((aggregate, ""), ())
+        found.append(CombinedFeed(node, streams[0], key, aggregate))
     return tuple(found)
 
 
@@ -247,7 +319,11 @@ def written_characters(node: PlanNode) -> int:
     if isinstance(node, UnionNode):
         return 0
     texts = [sql for _, sql in node.select]
+    if isinstance(node, AnalyticNode):
+        return sum(map(len, texts))
     if isinstance(node, AggregateNode):
         return sum(map(len, [*texts, *(sql for _, sql in node.merges), node.having or ""]))
     texts += [*node.where, *(r.on or "" for r in node.references)]
+    texts += [view.sql for view in node.laterals]
+    texts += [*node.outer.on, *node.outer.where] if node.outer is not None else []
     return sum(map(len, texts)) * len(node.inputs)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 ColumnRef = tuple[str, str]  # alias in FROM, column
+_FLOOR = "\x1f"  # between the parts of the name of a floored clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,29 @@ class EventTime:
     def qualified(self, alias: str) -> "EventTime":
         """Return the time as a column of the input with this alias."""
         return replace(self, clock=f"{alias}\0{self.clock}")
+
+    def floored(self, spans: str, span_us: int, width_us: int | None = None) -> "EventTime":
+        """Return the start of the span that the time is in, as a clock of its own.
+
+        `spans` names the way in which time is cut into spans of at most `span_us`.
+        """
+        clock = _FLOOR.join((self.clock, str(self.offset_us), str(span_us), spans))
+        return EventTime(clock, width_us=width_us)
+
+    def lag_us(self, lags_us: Mapping[str, int]) -> int | None:
+        """Return how far behind the watermark the clock can be, given that of other clocks."""
+        if self.clock in lags_us or _FLOOR not in self.clock:
+            return lags_us.get(self.clock)
+        clock, offset_us, span_us, _ = self.clock.rsplit(_FLOOR, 3)
+        below = EventTime(clock).lag_us(lags_us)
+        return None if below is None else below - int(offset_us) + int(span_us) - 1
+
+    def floored_from(self) -> "EventTime | None":
+        """Return the time whose span this is the start of."""
+        if _FLOOR not in self.clock:
+            return None
+        clock, offset_us, _, _ = self.clock.rsplit(_FLOOR, 3)
+        return EventTime(clock, int(offset_us))
 
     def window_field(self, name: str) -> "EventTime | None":
         """Return the time of a window's start or end."""

@@ -21,6 +21,7 @@ from enum import Enum
 from evenflow.sql.query_plan import (
     SUBSCRIPTIONS_STORE,
     AggregateNode,
+    AnalyticNode,
     PlanNode,
     SelectNode,
     StoreId,
@@ -87,6 +88,8 @@ class _SpreadFinder:
     def _of_node(self, node: PlanNode) -> _Spread:
         if isinstance(node, UnionNode):
             return self._union(node)
+        if isinstance(node, AnalyticNode):
+            raise _NotSplittableError
         if isinstance(node, AggregateNode):
             if any(self.of(feed) is _Spread.COPIED for feed in node.feeds):
                 raise _NotSplittableError
@@ -112,6 +115,12 @@ class _SpreadFinder:
         if divided > 1:
             raise _NotSplittableError
         role = next((i for i in node.inputs if source_stream(i.feed) == self.role_stream), None)
+        if node.outer is not None:
+            # A row is settled where all rows that can match it are, so it is the one to divide.
+            buffers = zip(spreads, (item.buffer for item in node.inputs), strict=True)
+            kept = [spread for spread, b in buffers if b is not None and b.settle_us is not None]
+            if kept != [_Spread.DIVIDED]:
+                raise _NotSplittableError
         if divided == 0 and role is not None:
             self.roles[node.id] = role.alias
             return _Spread.DIVIDED

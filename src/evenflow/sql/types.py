@@ -79,6 +79,12 @@ def spark_name(kind: pa.DataType) -> str:
     """
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{spark_name(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{spark_name(kind.key_type)}, {spark_name(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{f.name}: {spark_name(f.type)}' for f in kind)}>"
     return _SPARK_NAMES.get(kind) or str(kind).upper()
 
 
@@ -95,6 +101,8 @@ def duckdb_name(kind: pa.DataType) -> str:
         return f"STRUCT({fields})"
     if pa.types.is_list(kind):
         return f"{duckdb_name(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({duckdb_name(kind.key_type)}, {duckdb_name(kind.item_type)})"
     if kind not in _DUCKDB_NAMES:
         raise InputError(f"a column of type {kind} can be selected but not used in expressions")
     return _DUCKDB_NAMES[kind]
@@ -145,6 +153,8 @@ def canonical_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - a table
         return pa.struct([pa.field(f.name, canonical_type(f.type)) for f in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(canonical_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(canonical_type(kind.key_type), canonical_type(kind.item_type))
     return kind
 
 
@@ -156,6 +166,8 @@ def physical_type(kind: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(f.name, physical_type(f.type)) for f in kind])
     if pa.types.is_list(kind):
         return pa.list_(physical_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(physical_type(kind.key_type), physical_type(kind.item_type))
     return INT if kind == NULL else kind
 
 
@@ -201,7 +213,29 @@ def decimal_type_of(kind: pa.DataType) -> Any:
     return kind if is_decimal(kind) else pa.decimal128(_INTEGER_DIGITS[kind], 0)
 
 
-def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def bounded_decimal(precision: int, scale: int) -> Any:
+    """Return a DECIMAL with at most 38 digits, whose scale is cut last."""
+    return pa.decimal128(min(precision, MAX_DECIMAL_DIGITS), min(scale, MAX_DECIMAL_DIGITS))
+
+
+def quotient_type(left: pa.DataType, right: pa.DataType) -> Any:
+    """Return the DECIMAL that Spark gives the quotient of two DECIMALs.
+
+    >>> quotient_type(pa.decimal128(10, 2), pa.decimal128(10, 2))
+    Decimal128Type(decimal128(23, 13))
+    """
+    scale = max(6, left.scale + right.precision + 1)
+    precision = left.precision - left.scale + right.scale + scale
+    if precision > MAX_DECIMAL_DIGITS:  # digits before the point are kept, 6 after it at least
+        whole = precision - scale
+        scale = max(MAX_DECIMAL_DIGITS - whole, min(scale, 6))
+        precision = MAX_DECIMAL_DIGITS
+    return pa.decimal128(precision, scale)
+
+
+def common_type(  # noqa: PLR0911 - a table of types
+    left: pa.DataType, right: pa.DataType
+) -> pa.DataType | None:
     """Return the type Spark widens both to, or None where a cast must be written.
 
     >>> common_type(INT, pa.decimal128(5, 2))
@@ -215,6 +249,9 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return max(left, right, key=_INTEGERS.index)
     if is_number(left) and is_number(right):
         return _common_number_type(left, right)
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        item = common_type(left.value_type, right.value_type)
+        return None if item is None else pa.list_(item)
     if {left, right} <= {DATE, TIMESTAMP, TIMESTAMP_NTZ}:
         return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
     return None

@@ -54,14 +54,14 @@ class Bundle:
                 cache.add(self.file, [(0, b"".join(self._parts))])
 
 
-def pack(table: pa.Table, *, compress: bool = False) -> pa.Buffer:
+def pack(table: pa.Table, *, codec: str | None = None) -> pa.Buffer:
     """Return a table as an Arrow stream; only an uncompressed one can be used in place.
 
     >>> unpack(pack(pa.table({"x": [1, 2]})))["x"].to_pylist()
     [1, 2]
     """
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4" if compress else None)
+    options = pa.ipc.IpcWriteOptions(compression=codec)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue()

@@ -116,9 +116,9 @@ class FileStore:
                 with suppress(OSError):
                     (self.local_root / folder).rmdir()
 
-    def write_record(self, name: str, value: object) -> None:
-        """Write a value as JSON with a checksum, durably."""
-        self.write(name, _record_parts(value), durable=True)
+    def write_record(self, name: str, value: object, *, durable: bool = True) -> None:
+        """Write a value as JSON with a checksum; if not `durable`, as a part of a commit."""
+        self.write(name, _record_parts(value), flush=True, durable=durable)
 
     def create_record(self, name: str, value: object) -> None:
         """Write a value as `write_record` does; FileExistsError if there is a file."""

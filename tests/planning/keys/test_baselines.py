@@ -6,10 +6,9 @@ from tests.support.strategies import key_loads
 
 from evenflow.model import KeyLoads, imbalance
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, shuffled_loads
-from evenflow.planning.keys.baselines import _readj, readj_plain, split_keys
+from evenflow.planning.keys.baselines import _readj, _readj_pairs, readj_plain
 from evenflow.planning.keys.metrics import max_relative_deviation, windowed_state
 from evenflow.planning.least_load import place_on_least_loaded_plain
-from evenflow.research.key_workload import zipf_costs
 
 
 @given(st.integers(1, 12), st.integers(2, 5), st.integers(0, 2**32))
@@ -24,30 +23,7 @@ def test_readj_kernel_equals_trying_all_pairs(count: int, workers: int, seed: in
     limit = 1.05 * float(load.mean())
     expected = readj_plain(cost, state, owner, load, limit)
     assert _readj(cost, state, owner, load, limit).tolist() == expected.tolist()
-
-
-@given(keys=key_loads())
-def test_pkg_uses_two_workers_a_key_and_loses_nothing(keys: KeyLoads) -> None:
-    split = split_keys(keys, np.random.default_rng(1))
-    loads = np.bincount(
-        split.first_worker, weights=keys.cost * split.first_share, minlength=keys.workers
-    )
-    loads += np.bincount(
-        split.second_worker, weights=keys.cost * (1 - split.first_share), minlength=keys.workers
-    )
-    assert np.allclose(loads, split.loads)
-    assert ((split.first_share >= 0) & (split.first_share <= 1)).all()
-    assert keys.workers == 1 or (split.first_worker != split.second_worker).all()
-
-
-def test_pkg_balances_what_whole_keys_cannot_and_names_the_merge() -> None:
-    cost = zipf_costs(5000, 1.0, np.random.default_rng(0))
-    home = np.random.default_rng(1).integers(0, 8, 5000)
-    keys = KeyLoads.from_arrays(cost, cost, home, home, 8)
-    plan = ALGORITHMS["pkg"](keys, KeyConfig(), np.random.default_rng(2))
-    assert max_relative_deviation(plan.loads) < 0.05 < max_relative_deviation(keys.worker_loads())
-    assert [verdict.code for verdict in plan.verdicts] == ["split_keys"]
-    assert plan.table_size(keys) == 0
+    assert _readj_pairs(cost, state, owner, load, limit).tolist() == expected.tolist()
 
 
 @given(keys=key_loads())

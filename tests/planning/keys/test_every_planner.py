@@ -11,8 +11,9 @@ from tests.support.strategies import key_configs, key_loads
 
 from evenflow.cli.plan_keys import KeyAlgorithm
 from evenflow.model import KeyLoads
-from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
+from evenflow.planning.keys import ALGORITHMS, CHOICE_PLANNERS, KeyConfig, KeyPlan
 from evenflow.planning.keys.balance_goal import balance_goal
+from evenflow.planning.keys.choices import all_divisible
 from evenflow.planning.keys.metrics import moved_state
 
 REBALANCING = ("llfd", "minmig", "mixed", "compact", "cover")
@@ -20,6 +21,8 @@ FAST = [name for name in ALGORITHMS if name != "exact"]
 
 
 def plan(name: str, keys: KeyLoads, config: KeyConfig, seed: int = 0) -> KeyPlan:
+    if name in CHOICE_PLANNERS:
+        keys = all_divisible(keys)
     return ALGORITHMS[name](keys, config, np.random.default_rng(seed))
 
 
@@ -35,9 +38,9 @@ AWAY = KeyLoads.from_arrays(
 def test_shared_predicates(name: str, keys: KeyLoads, config: KeyConfig) -> None:
     made = plan(name, keys, config)
     predicates.each_key_placed_once(keys, made)
-    predicates.load_conserved(keys, made)
+    predicates.load_conserved(all_divisible(keys) if name in CHOICE_PLANNERS else keys, made)
     predicates.bounds_kept_or_refused_by_name(keys, config, made)
-    if name != "pkg":  # split keys are on two workers, and may beat the bound of whole keys
+    if name not in CHOICE_PLANNERS:  # split keys may beat the bound of whole keys
         predicates.loads_follow_from_owners(keys, made)
         predicates.verdict_bound_is_a_lower_bound(keys, made)
     if name in REBALANCING:
@@ -45,7 +48,7 @@ def test_shared_predicates(name: str, keys: KeyLoads, config: KeyConfig) -> None
         predicates.fixed_keys_stay(keys, config, made)
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "pkg"])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in CHOICE_PLANNERS])
 @given(keys=key_loads(max_keys=12), config=key_configs, data=st.data())
 @settings(deadline=None)
 def test_what_stays_is_not_moved(
@@ -104,7 +107,7 @@ def test_exact_is_the_optimum(keys: KeyLoads, config: KeyConfig) -> None:
         for name in FAST:
             other = plan(name, keys, config)
             broken = {v.code for v in other.verdicts} & {"unbalanced", "table_exceeded"}
-            if name != "pkg" and not broken:
+            if name not in CHOICE_PLANNERS and not broken:
                 assert moved_state(keys, other.owner) >= best - 1e-6
 
 

@@ -98,6 +98,17 @@ def test_mixed_keeps_the_table_bound_that_minmig_breaks() -> None:
     assert moved[1] <= moved[0]
 
 
+def test_mixed_degenerates_to_mintable_when_the_bound_cannot_be_kept() -> None:
+    """Section V.B: it does when the smallest table for the balance exceeds the bound."""
+    rng = np.random.default_rng(3)
+    keys, config = crowded(rng), KeyConfig(max_imbalance=0.005, max_table=5)
+    made, smallest = (ALGORITHMS[name](keys, config, rng) for name in ("mixed", "mintable"))
+    assert smallest.table_size(keys) > 5
+    assert made.table_size(keys) <= smallest.table_size(keys)
+    assert [verdict.code for verdict in made.verdicts] == ["table_exceeded"]
+    assert made.loads.max() <= 1.006 * keys.cost.sum() / keys.workers < keys.worker_loads().max()
+
+
 def crowded(rng: np.random.Generator) -> KeyLoads:
     """Two thousand keys of which two hundred are in the table already, in the wrong places."""
     count, workers = 2000, 5

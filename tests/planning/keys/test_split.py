@@ -12,7 +12,7 @@ from tests.support.strategies import key_configs, key_loads
 
 from evenflow.model import KeyLoads, hash_keys, home_workers
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
-from evenflow.planning.keys.split import fractional_bound, plan_with_splits
+from evenflow.planning.keys.split import fractional_bound, plan_fewer_owners, plan_with_splits
 
 
 def cover(keys: KeyLoads, config: KeyConfig | None = None) -> KeyPlan:
@@ -96,6 +96,23 @@ def test_a_key_that_cools_is_shrunk_only_with_room_to_spare() -> None:
         plan = cover(cooler)
         assert len(plan.splits.get(0, (3,))) == owners, heat
         assert plan.loads.max() <= 1.08 * plan.loads.mean() * (1 + 1e-9)
+
+
+def test_a_cold_key_is_joined_beside_a_hot_one_that_costs_every_owner() -> None:
+    """The hot key takes 8 owners, and what each of them pays takes half of the bound."""
+    cost = np.concatenate([[0.0, 8.0, 0.05], np.full(300, 0.001)])
+    home = np.append([3, 1, 2], np.arange(300) % 8).astype(np.int32)
+    shared = np.where(cost > 1, 0.06, 0.0)
+    keys = replace(KeyLoads.from_arrays(cost, cost, home, home, 8), shared=shared)
+    everywhere = {key: tuple((home[key] + at) % 8 for at in range(8)) for key in (0, 1)}
+    keys = replace(keys, splits=everywhere | {2: (2, 4, 5)})
+    rng = np.random.default_rng(0)
+    assert plan_fewer_owners(ALGORITHMS["cover"], keys, KeyConfig(), rng) is None
+    plan = plan_fewer_owners(ALGORITHMS["cover"], keys, KeyConfig(), rng, as_even_as_now=True)
+    assert plan is not None
+    assert 0 not in plan.splits
+    assert len(plan.splits[1]) == 8
+    assert plan.loads.max() <= keys.worker_loads().max() * (1 + 1e-9)
 
 
 def test_what_every_owner_pays_limits_the_owners() -> None:

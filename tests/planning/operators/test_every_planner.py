@@ -86,7 +86,7 @@ def test_improvement_is_accepted_only_if_correlation_rises(s: OperatorSnapshot) 
     if s.workers < 2:
         return
     placement, rows = s.placement.copy(), operator_rows(s)
-    correlation_round(EXCHANGE, 0.8, 0.0, 0.2, rows, placement, 2)
+    correlation_round(EXCHANGE, 0.8, np.zeros(2), 0.2, rows, placement, 2)
     if (placement != s.placement).any():
         before, after = (
             centred_correlation(*(rows.deviations[p == w].sum(axis=0) for w in (0, 1)))

@@ -42,9 +42,10 @@ def test_balancing(step: int, given_snapshot: OperatorSnapshot) -> None:
 @given(given_snapshot=snapshots(), capacity=st.sampled_from((0.0, 0.5, 1.0)))
 def test_improvement(step: int, given_snapshot: OperatorSnapshot, capacity: float) -> None:
     s = given_snapshot
+    limits = np.array([capacity + 0.1 * (worker % 2) for worker in range(s.workers)])
     rows, placement = operator_rows(s), s.placement.copy()
-    correlation_round(step, 0.8, capacity, 0.2, rows, placement, s.workers)
-    plain = correlation_round_plain(step, 0.8, capacity, 0.2, rows, s.placement, s.workers)
+    correlation_round(step, 0.8, limits, 0.2, rows, placement, s.workers)
+    plain = correlation_round_plain(step, 0.8, limits, 0.2, rows, s.placement, s.workers)
     assert placement.tolist() == plain.tolist()
 
 

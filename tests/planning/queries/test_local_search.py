@@ -88,9 +88,9 @@ def test_repair_spends_its_budget_on_the_best_moves() -> None:
     assert (costs[0] - costs[1]) / 50 > (costs[1] - costs[2]) / 100
 
 
-@pytest.mark.parametrize(("start", "least"), [("leastcost", 318), ("herd", 229)])
+@pytest.mark.parametrize(("start", "least"), [("leastcost", 318), ("herd", 215)])
 def test_repair_finds_more_than_greedy_moves(start: str, least: int) -> None:
-    """Moves in order of gain per query, none taken back, save 307 and 225 with this budget."""
+    """Single queries moved in order of gain, none taken back, save 168 and 59."""
     given_ = random_subscriptions(10_000, 2.0, 2, np.random.default_rng(5))
     current = plan_queries(PlacementProblem.of(given_, 20), start, np.random.default_rng(1))
     problem = PlacementProblem.of(given_, 20, current=current.workers)

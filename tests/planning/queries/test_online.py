@@ -17,6 +17,8 @@ from evenflow.planning.queries import (
     PlacementProblem,
     departure_events,
     place_arrivals,
+    plan_queries,
+    total_traffic,
 )
 from evenflow.planning.queries.baselines import expected_traffic
 from evenflow.planning.queries.herd import COPY_HALF_COUNT, COPY_WEIGHT, herd
@@ -232,3 +234,28 @@ def test_unknown_types_go_by_least_cost() -> None:
         PlacementProblem.of(arrivals, 2), history, np.random.default_rng(0)
     )
     assert reserved.start[2] == reserved.start[3], "nothing is reserved for it"
+
+
+@pytest.mark.parametrize(("sources", "best"), [(2, "leastsource"), (1, "leastcost")])
+def test_herd_is_as_good_as_the_best_rule_with_few_popular_sources(sources: int, best: str) -> None:
+    """There LeastCost mixes all sources on all workers, unless queries have one each."""
+    given_ = random_subscriptions(20_000, 1.0, sources, np.random.default_rng(3))
+    problem = PlacementProblem.of(given_, 100)
+    cost = {
+        name: total_traffic(given_, plan_queries(problem, name, np.random.default_rng(0)).workers,
+                            100)
+        for name in ("herd", best)
+    }  # fmt: skip
+    assert cost["herd"] <= 1.1 * cost[best]
+
+
+def test_partition_is_never_worse_than_leastcost() -> None:
+    for seed in range(3):
+        given_ = random_subscriptions(2_000, 1.0, 1, np.random.default_rng(seed))
+        problem = PlacementProblem.of(given_, Fleet.of(40, 0.25))
+        cost = {
+            name: total_traffic(given_, plan_queries(problem, name, np.random.default_rng(0))
+                                .workers, 40)
+            for name in ("leastcost", "partition")
+        }  # fmt: skip
+        assert cost["partition"] <= cost["leastcost"], seed

@@ -95,7 +95,8 @@ def test_finished_points_are_not_run_again(finished: Path) -> None:
         0,
     )
     [experiment] = printed["experiments"]
-    assert all(set(claim) == {"text", "measured", "holds", "why"} for claim in experiment["claims"])
+    fields = {"text", "measured", "holds", "why", "seeds", "decided", "verdict"}
+    assert all(set(claim) == fields for claim in experiment["claims"])
     rows = pq.read_table(experiment["results"])
     assert len(rows) == experiment["rows"] == count
     assert {"workers", "algorithm", "seed", "plan_seconds"} == set(rows.column_names)

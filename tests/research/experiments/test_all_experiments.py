@@ -2,13 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from evenflow.errors import InputError
+from evenflow.research.decide_claims import decide_claims
 from evenflow.research.experiment import (
+    VERDICTS,
+    Claim,
     Experiment,
     PointResult,
     measure_point,
@@ -17,6 +22,7 @@ from evenflow.research.experiment import (
 )
 from evenflow.research.experiments.registry import EXPERIMENTS, find_experiments
 from evenflow.research.points import SCALES, Rows
+from evenflow.research.seed_statistics import group_spreads, make_claim
 from evenflow.research.sweep_report import report_html, report_markdown, write_section
 
 PURE = [experiment for experiment in EXPERIMENTS.values() if not experiment.live]
@@ -52,9 +58,9 @@ def test_points_are_measured_and_drawn(experiment: Experiment) -> None:
         for point, like in zip(grid, cycle(measured), strict=False)
     ]
     rows = tidy_table(filled)
-    claims = experiment.claims(rows)
+    claims = decide_claims(experiment, rows)
     assert claims
-    assert all(claim.text and claim.measured for claim in claims)
+    assert all(claim.text and claim.measured and claim.verdict in VERDICTS for claim in claims)
     assert experiment.draw or experiment.markdown
     if experiment.markdown:
         assert experiment.markdown(rows).count("\n|") >= 2
@@ -135,3 +141,30 @@ def test_experiments_are_found_by_id_paper_and_all() -> None:
     }
     with pytest.raises(InputError, match="unknown experiment 'fig3'; known: borealis-fig1"):
         find_experiments(["fig3"])
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([2.0, 2.1], "holds"),
+        ([2.0, 0.9], "not decided"),
+        ([0.5, 0.4, 0.6], "does not hold"),
+        ([2.0], "not decided"),
+        ([2.0, 2.1, 1.9, 2.2, 2.0, 0.99], "holds"),
+        ([1.5, 0.2, 1.9, 0.3, 1.6, 0.8], "not decided"),
+    ],
+)
+def test_a_claim_that_other_seeds_could_turn_is_not_decided(
+    values: list[float], verdict: str
+) -> None:
+    def claims(rows: Rows) -> list[Claim]:
+        spread = group_spreads(rows, "cost", ["case"])["a",]
+        return [make_claim("costs more than 1", str(spread), spread.mean > 1, "It does not.")]
+
+    experiment = replace(EXPERIMENTS["borealis-table3"], claims=claims)
+    rows = pa.table({"case": ["a"] * len(values), "seed": range(len(values)), "cost": values})
+    [claim] = decide_claims(experiment, rows)
+    assert (claim.verdict, claim.seeds) == (verdict, len(values))
+    assert bool(claim.why) is (verdict != "holds")
+    [every] = decide_claims(replace(experiment, exact=True), rows)
+    assert every.verdict != "not decided"

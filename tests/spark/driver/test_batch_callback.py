@@ -1,5 +1,7 @@
 """Errors of a batch as Spark sees them: short, and a stop is recognised as one."""
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +60,19 @@ def test_no_frame_of_ours_is_kept_by_an_error() -> None:
     callback.close()
     with pytest.raises(BatchFailedError, match="after the run had ended"):
         callback(None, 2)
+
+
+def test_the_thread_of_a_query_ends_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "a.txt").write_text("a")
+    threads = []
+    for number in range(2):
+        callback = BatchCallback(lambda *_: threads.append(threading.current_thread()))
+        writer = spark.readStream.text(str(tmp_path / "rows")).writeStream.foreachBatch(callback)
+        writer = writer.option("checkpointLocation", str(tmp_path / str(number)))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        callback.close()
+    for thread in threads:
+        thread.join(30)
+    assert [thread.is_alive() for thread in threads] == [False, False]
+    assert spark.range(3).count() == 3

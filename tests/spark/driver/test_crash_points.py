@@ -12,41 +12,22 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.support.crash_points import POINTS
+from tests.support.crash_points import POINTS, Course, Killed, Kills, at_fault_points
 from tests.support.local_runtime import Local
-from tests.support.spark_harness import cut, trades
+from tests.support.spark_harness import trades
 from tests.support.submissions import (
     NAMES,
     STREAMS,
     SUBMISSIONS,
-    any_plan,
     hosting_all,
-    last_row,
 )
 
-from evenflow.model import Plan
 from evenflow.spark.driver.pending_state import COMMAND_FOLDER, CancelQuery, write_command
 from evenflow.spark.driver.submission import Submission, subscription_rows
 from evenflow.storage import fault_points
 
-FAULTY_MODULES = ("driver.commands", "driver.committer", "worker.worker_batch")
 LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3", ("symbol",))
 LIMIT = Submission("template", "limit", "SELECT ts FROM trades WHERE symbol = :symbol")
-
-
-class Killed(BaseException):
-    """Nothing of ours may catch it, as nothing catches SIGKILL."""
-
-
-def survive(local: Local, rows: pa.Table, plan: Plan) -> None:
-    """Bring a batch to its end, however often everything dies in it."""
-    number = local.committer.checkpoint.head().batch
-    while local.committer.checkpoint.head().batch == number:
-        local.committer.commands.request_plan(plan)
-        try:
-            local.batch({"trades": rows})
-        except Killed:
-            local.reopen()
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -54,31 +35,12 @@ def test_a_crash_at_each_step_changes_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     """The driver and all processes die at the point, in each batch of moves once."""
-    rng = np.random.default_rng(3)
-    batches = [*cut(rng, trades(rng, 80), 5), last_row()]
-    plans = [any_plan(random.Random(at), 3) for at in range(len(batches))]  # noqa: S311
-
-    armed = [False]
-
-    def play(folder: Path, *, crashing: bool) -> Local:
-        armed[0] = crashing
-        local = hosting_all(folder)
-        for rows, plan in zip(batches, plans, strict=True):
-            survive(local, rows, plan)
-            armed[0] = crashing
-        armed[0] = False
-        local.rest()
-        return local
-
-    def maybe(name: str) -> None:
-        if name == point and armed[0]:
-            armed[0] = False
-            raise Killed
-
-    for module in FAULTY_MODULES:
-        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", maybe)
-    calm = play(tmp_path / "calm", crashing=False)
-    wild = play(tmp_path / "wild", crashing=True)
+    course, kills = Course(seed=3, rows=80, batches=5), Kills(point)
+    at_fault_points(monkeypatch, kills)
+    calm = course.calm(hosting_all(tmp_path / "calm"))
+    wild = course.play(hosting_all(tmp_path / "wild"), lambda: setattr(kills, "left", 1))
+    kills.left = 0
+    wild.rest()
     for name in NAMES:
         assert wild.results(name) == calm.results(name), name
 
@@ -100,8 +62,7 @@ def test_what_was_asked_outlives_the_driver(
             ask()
         local.reopen()
 
-    for module in FAULTY_MODULES:
-        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", kill)
+    at_fault_points(monkeypatch, kill)
     limit = local.committer.commands.next_registry_and_plan()[0].queries["limit"]
     mine = subscription_rows(limit, {"subscription": "mine", "symbol": "a"})
     yours = subscription_rows(limit, {"subscription": "yours", "symbol": "b"})
@@ -156,28 +117,13 @@ def test_twenty_crashes_anywhere_in_a_run_of_moves_change_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At any step, also of a batch that is replayed after the crash before."""
-    chance, rng = random.Random(11), np.random.default_rng(11)  # noqa: S311
-    batches = [*cut(rng, trades(rng, 120), 9), last_row()]
-    plans = [any_plan(chance, 3) for _ in batches]
-    left = [0]
-
-    def maybe(name: str) -> None:
-        if left[0] and chance.random() < 0.15:
-            left[0] -= 1
-            raise Killed
-
-    def play(folder: Path, crashes: int) -> Local:
-        left[0] = crashes
-        local = hosting_all(folder)
-        for rows, plan in zip(batches, plans, strict=True):
-            survive(local, rows, plan)
-        assert not left[0], f"{left[0]} crashes never came"
-        local.rest()
-        return local
-
-    for module in FAULTY_MODULES:
-        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", maybe)
-    calm, wild = play(tmp_path / "calm", 0), play(tmp_path / "wild", 20)
+    course, kills = Course(seed=11, rows=120, batches=9), Kills(random.Random(11))  # noqa: S311
+    at_fault_points(monkeypatch, kills)
+    calm = course.calm(hosting_all(tmp_path / "calm"))
+    kills.left = 20
+    wild = course.play(hosting_all(tmp_path / "wild"))
+    assert not kills.left, f"{kills.left} crashes never came"
+    wild.rest()
     for name in NAMES:
         assert wild.results(name) == calm.results(name), name
 

@@ -32,7 +32,7 @@ class Recorded:
 
     def attend(self) -> None:
         self.balancer = Balancer(self.config)
-        self.balancer.open(self.local.store, self.local.committer.checkpoint.head().batch)
+        self.balancer.open(self.local.committer.checkpoint.ledger)
         self.local.attend(self.balancer)
 
     def run(self, batches: int) -> None:
@@ -215,7 +215,7 @@ def test_a_plan_made_beside_the_batches_is_followed_and_a_stale_one_told(
         keys="off", operators="off", repair="partition", max_imbalance=3.0, slack=0.8, cooldown=3
     )
     balancer = Balancer(config)
-    balancer.open(local.store, 0)
+    balancer.open(local.committer.checkpoint.ledger)
     crossed = {query.name: at % 2 for at, query in enumerate(queries)}
     local.committer.commands.request_plan(Plan(2, crossed))
     local.attend(balancer)

@@ -2,12 +2,11 @@
 
 import threading
 from collections.abc import Callable
-from copy import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.local_runtime import Local
+from tests.support.local_runtime import Local, unlock_checkpoints
 from tests.support.memory_store import memory_store
 from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
@@ -16,13 +15,13 @@ from evenflow.errors import FencedError, InputError
 from evenflow.model import Plan
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver.balancer import Balancer
-from evenflow.spark.driver.checkpoint import CheckpointLock
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import Report
 from evenflow.storage.file_store import FileStore
+from evenflow.storage.history import read_history
 
 ROWS = {"trades": trades(np.random.default_rng(1), 60)}
 LATE = Submission("query", "late", "SELECT ts, qty FROM trades WHERE qty > 3", ("symbol",))
@@ -33,23 +32,10 @@ Place = Callable[[], FileStore]
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A checkpoint that several drivers can open: the lock sees only those on one machine."""
     if request.param == "local":
-        monkeypatch.setattr(CheckpointLock, "__init__", lambda *_: None)
-        monkeypatch.setattr(CheckpointLock, "release", lambda *_: None)
-        monkeypatch.setattr(FileStore, "delete_temporary", lambda _: None)  # only with the lock
+        unlock_checkpoints(monkeypatch)
         return lambda: FileStore(str(tmp_path))
     remote = memory_store()
     return lambda: remote
-
-
-def another(local: Local) -> Local:
-    """Start a second driver, with processes of its own, as the first one does not know."""
-    second = copy(local)
-    second.first_batch = local.committer.checkpoint.head().batch
-    registry, plan = local.committer.commands.next_registry_and_plan()
-    second.committer = Committer(local.store, local.workers, Balancer(Balancing.off()))
-    assert not second.committer.open(registry, plan)
-    second.forget()
-    return second
 
 
 def test_the_later_driver_goes_on_and_the_earlier_one_is_stopped(place: Place) -> None:
@@ -57,7 +43,7 @@ def test_the_later_driver_goes_on_and_the_earlier_one_is_stopped(place: Place) -
     first = Local(place(), STREAMS, SUBMISSIONS[:2])
     for local in (calm, first):
         local.batch(ROWS)
-    second = another(first)
+    second = first.another()
     with pytest.raises(FencedError, match=r"taken over by another driver .*epoch 1.*has epoch 0"):
         first.batch(ROWS)
     for local in (calm, second):
@@ -68,7 +54,7 @@ def test_the_later_driver_goes_on_and_the_earlier_one_is_stopped(place: Place) -
     assert first.committer.is_fenced
     for name in ("dear", "sums"):
         assert second.results(name) == calm.results(name)
-    assert another(second).results("dear") == calm.results("dear"), "and for any other reader"
+    assert second.another().results("dear") == calm.results("dear"), "and for any other reader"
 
 
 def test_a_driver_that_pauses_in_its_commit_changes_nothing(place: Place) -> None:
@@ -81,7 +67,7 @@ def test_a_driver_that_pauses_in_its_commit_changes_nothing(place: Place) -> Non
     reports = first.work(1, ROWS)
 
     def pause() -> list[Report]:
-        seconds.append(another(first))
+        seconds.append(first.another())
         seconds[0].batch({"trades": ROWS["trades"].slice(0, 30)})
         return reports
 
@@ -93,14 +79,14 @@ def test_a_driver_that_pauses_in_its_commit_changes_nothing(place: Place) -> Non
     calm.batch(ROWS)
     calm.batch({"trades": ROWS["trades"].slice(0, 30)})
     assert second.results("dear") == calm.results("dear")
-    assert another(second).results("dear") == calm.results("dear")
+    assert second.another().results("dear") == calm.results("dear")
 
 
 def test_a_command_is_applied_by_the_later_driver_or_refused_by_the_earlier_one(
     place: Place,
 ) -> None:
     first = Local(place(), STREAMS, SUBMISSIONS[:2])
-    second = another(first)
+    second = first.another()
     with pytest.raises(FencedError):
         first.committer.commands.submit(LATE)
     second.committer.commands.submit(CancelQuery("sums"))
@@ -157,3 +143,38 @@ def test_a_start_that_is_refused_does_not_stop_the_run(place: Place) -> None:
     with pytest.raises(InputError, match="has 3 workers, not 4"):
         Committer(first.store, 4, Balancer(Balancing.off())).open(registry, Plan(4))
     first.batch(ROWS)
+
+
+def test_the_history_has_what_the_later_driver_committed(place: Place) -> None:
+    first = Local(place(), STREAMS, SUBMISSIONS[:2])
+    first.committer.balancer.open(first.committer.checkpoint.ledger)
+    first.batch(ROWS)
+    reports = first.work(1, ROWS)
+    second = first.another()
+    second.committer.balancer.open(second.committer.checkpoint.ledger)
+    second.batch({"trades": ROWS["trades"].slice(0, 30)})
+
+    def recorded() -> list[tuple[int, float, float]]:
+        snapshots = read_history(second.store).snapshots
+        return [(s.batch, s.at, sum(s.worker_cpu_seconds)) for s in snapshots]
+
+    before = recorded()
+    with pytest.raises(FencedError):
+        first.committer.commit(1, lambda: reports)  # it notes its statistics before it commits
+    assert len(second.store.list_names("history/recent")) == 3
+    assert recorded() == before
+    for at in range(2, 20):  # groups of batches become Parquet
+        second.batch({"trades": ROWS["trades"].slice(0, at)})
+    second.committer.balancer.close(20)
+    assert second.store.list_names("history/recent") == []
+    assert recorded()[:2] == before
+    with pytest.raises(FencedError):
+        first.committer.balancer.close(2)
+    # Its statistics come after all others.
+    with pytest.raises(FencedError):
+        first.committer.commit(1, lambda: reports)
+    assert recorded()[:2] == before
+    again = second.another()
+    again.committer.balancer.open(again.committer.checkpoint.ledger)
+    again.committer.balancer.close(20)
+    assert recorded()[:2] == before

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.support.local_runtime import Local
-from tests.support.spark_harness import shifted, trades
+from tests.support.spark_harness import trade_batches
 from tests.support.submissions import STREAMS, last_row
 
 from evenflow.errors import InputError
@@ -26,7 +25,7 @@ SUBSCRIPTIONS = [
     for symbol in ("a", "b", "c", "d", "e'")
     for limit in (5, 60)
 ]
-ROWS = [shifted(trades(np.random.default_rng(at), 30, span_s=8), 8 * at) for at in range(4)]
+ROWS = trade_batches(4, 30)
 
 
 class Death(BaseException):

@@ -49,8 +49,8 @@ def test_a_commit_waits_for_every_file_it_needs(
         files |= {derived.rows.file for derived in entry.derived_rows}
         index = local.store.read_record(index_file(batch - 1, 0), IndexRecord)
         files |= index.files()
-        files |= {ref.file for ref in entry.spark_files.values()} | {index_file(batch - 1, 0)}
-        files |= {f"plans/{entry.plan_number:018d}", f"history/recent/{batch - 1:012d}"}
+        files |= set(entry.spark_files.values()) | {index_file(batch - 1, 0)}
+        files |= {f"plans/{entry.plan_number:018d}", f"history/recent/{batch - 1:012d}-000000"}
         for file in files:
             if (tmp_path / file).exists():
                 folder, _, name = file.rpartition("/")

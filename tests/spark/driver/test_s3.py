@@ -7,19 +7,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark.driver.test_crash_points import FAULTY_MODULES, Killed, survive
-from tests.spark.driver.test_fence import another
+from tests.support.crash_points import Course, Kills, at_fault_points
 from tests.support.local_runtime import Local, runtime
 from tests.support.memory_store import memory_store
 from tests.support.s3_server import BUCKET, S3Server
-from tests.support.spark_harness import cut, trades
+from tests.support.spark_harness import trades
 from tests.support.submissions import (
     NAMES,
     STREAMS,
     SUBMISSIONS,
     any_plan,
     hosting_all,
-    last_row,
 )
 
 from evenflow.errors import FencedError, StorageError
@@ -65,29 +63,13 @@ def test_a_crash_changes_no_result(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, point: str
 ) -> None:
     """The driver and all processes die at the point, in each batch of moves once."""
-    rng = np.random.default_rng(3)
-    batches = [*cut(rng, trades(rng, 60), 3), last_row()]
-    plans = [any_plan(random.Random(at), 3) for at in range(len(batches))]  # noqa: S311
-    armed = [False]
-
-    def play(store: FileStore, *, crashing: bool) -> Local:
-        local = hosting_all(store)
-        for rows, plan in zip(batches, plans, strict=True):
-            armed[0] = crashing
-            survive(local, rows, plan)
-        armed[0] = False
-        local.rest()
-        return local
-
-    def maybe(name: str) -> None:
-        if name == point and armed[0]:
-            armed[0] = False
-            raise Killed
-
-    for module in FAULTY_MODULES:
-        monkeypatch.setattr(f"evenflow.spark.{module}.fault_point", maybe)
-    calm = play(memory_store(), crashing=False)
-    wild = play(s3.store(f"crash/{point}", cache_folder=str(tmp_path)), crashing=True)
+    course, kills = Course(seed=3, rows=60, batches=3), Kills(point)
+    at_fault_points(monkeypatch, kills)
+    calm = course.calm(hosting_all(memory_store()))
+    stored = hosting_all(s3.store(f"crash/{point}", cache_folder=str(tmp_path)))
+    wild = course.play(stored, lambda: setattr(kills, "left", 1))
+    kills.left = 0
+    wild.rest()
     for name in NAMES:
         assert wild.results(name) == calm.results(name), name
 
@@ -96,7 +78,7 @@ def test_of_two_drivers_exactly_one_goes_on(s3: S3Server) -> None:
     calm, first = Local(memory_store(), STREAMS, THREE), Local(s3.store("two"), STREAMS, THREE)
     for local in (calm, first):
         local.batch(ROWS)
-    second = another(first)
+    second = first.another()
     with pytest.raises(FencedError, match="s3://evenflow/two was taken over by another driver"):
         first.batch(ROWS)
     for local in (calm, second):
@@ -137,7 +119,7 @@ def test_a_batch_of_eight_workers_and_three_queries_takes_few_requests(
     """By the server's log: keyed and whole queries, moves of keys, all machines cold or warm."""
     prefix = f"requests-{wander}"
     local = EightMachines(s3, prefix, tmp_path, wander=wander)
-    local.committer.balancer.open(local.store, 0)  # records the history
+    local.committer.balancer.open(local.committer.checkpoint.ledger)  # records the history
     chance, rng = random.Random(1), np.random.default_rng(1)  # noqa: S311
     totals = []
     for at in range(14):

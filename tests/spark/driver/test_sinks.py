@@ -1,14 +1,14 @@
 """Sinks get each batch once, unless the driver dies between a delivery and the note of it."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.support.local_runtime import Local
+from tests.support.local_runtime import Local, unlock_checkpoints
 from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 
@@ -16,14 +16,17 @@ from evenflow.errors import ResultsRemovedError
 from evenflow.model.retention import Retention
 from evenflow.spark.driver import maintenance, merge_results, sinks
 from evenflow.spark.driver.pending_state import CancelQuery
-from evenflow.spark.driver.sinks import SinkDelivery, SinkTarget, sink_targets
+from evenflow.spark.driver.sink_target import Sink, SinkTarget, sink_targets
+from evenflow.spark.driver.sinks import SinkDelivery
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol import entry
 from evenflow.spark.run_view import RunView
 from evenflow.spec import load_spec
-from evenflow.spec.models import SinkSpec
+from evenflow.spec.sink_model import SinkSpec
 
-SPEC = SinkSpec(format="console", path=None, queries="*", select=(), options={"numRows": 10_000})
+SPEC = SinkSpec(
+    format="console", path=None, table=None, queries="*", select=(), options={"numRows": 10_000}
+)
 TARGET = SinkTarget("shown", "dear", SPEC, None)
 
 
@@ -38,7 +41,7 @@ class BusyRun(RunView):
     def commit(self) -> None:
         self.local.batch({"trades": trades(self.rng, 30)})
 
-    def result_frames(self, name: str, since: int, until: int, batch: str) -> list[DataFrame]:
+    def result_frames(self, name: str, since: int, until: int, batch: str) -> dict[str, DataFrame]:
         self.commit()
         return super().result_frames(name, since, until, batch)
 
@@ -89,9 +92,64 @@ def test_after_a_crash_the_same_batches_are_delivered_again(
             SinkDelivery(run, only_dear, first).deliver(TARGET)
     again = SinkDelivery(RunView(spark, local.committer), only_dear, second)
     again.deliver(TARGET)
-    assert delivered(second) == delivered(first), "the batch committed since comes by itself"
-    again.deliver(TARGET)
-    assert len(delivered(second)) == expected(local)
+    shown = len(delivered(first))
+    again_first = sorted(second.getvalue().splitlines()[:shown])
+    assert again_first == delivered(first), "the same batches come again"
+    assert len(delivered(second)) == expected(local) > shown, "what was committed since follows"
+
+
+class PausedRun(RunView):
+    """A run whose driver pauses in a delivery, before or after a write."""
+
+    pause: Callable[[], None]
+
+    def result_frames(self, name: str, since: int, until: int, batch: str) -> dict[str, DataFrame]:
+        frames = super().result_frames(name, since, until, batch)
+        self.pause()
+        return frames
+
+
+def test_a_driver_that_was_taken_over_delivers_nothing_more(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlock_checkpoints(monkeypatch)
+    first, rng = Local(tmp_path, STREAMS, SUBMISSIONS[:1]), np.random.default_rng(3)
+    first.batch({"trades": trades(rng, 30)})
+    consoles, seconds = (io.StringIO(), io.StringIO()), list[Local]()
+    late, early = PausedRun(spark, first.committer), consoles[1]
+
+    def take_over() -> None:
+        second = first.another()
+        seconds.append(second)
+        delivery = SinkDelivery(RunView(spark, second.committer), only_dear, early)
+        for _ in range(2):
+            delivery.deliver(TARGET)
+            second.batch({"trades": trades(rng, 30)})
+        delivery.deliver(TARGET)
+
+    late.pause = take_over
+    old = SinkDelivery(late, only_dear, consoles[0])
+    old._deliver_or_record_error(TARGET)
+    assert "taken over by another driver" in old.errors["shown"]
+    assert delivered(consoles[0]) == []
+    assert len(delivered(early)) == expected(seconds[0])
+    # One that pauses between the write and its note repeats that range, and nothing else.
+    first = seconds.pop()
+    first.batch({"trades": trades(rng, 30)})
+    due = expected(first) - len(delivered(early))
+    with monkeypatch.context() as patch:
+
+        def pause(_: str) -> None:
+            patch.undo()
+            take_over()
+
+        patch.setattr(sinks, "fault_point", pause)
+        SinkDelivery(RunView(spark, first.committer), only_dear, consoles[0]).deliver(TARGET)
+    assert len(delivered(consoles[0])) == due > 0
+    assert len(delivered(early)) == expected(seconds[0]), "its note is not read"
+    third = SinkDelivery(RunView(spark, seconds[0].another().committer), only_dear, consoles[0])
+    third.deliver(TARGET)
+    assert len(delivered(consoles[0])) == due, "nor after another start"
 
 
 SPECIFICATION = """
@@ -103,16 +161,19 @@ queries: {dear: "SELECT ts, symbol, price FROM trades"}
 sinks:
   shown: {format: console, options: {numRows: 10000}}
   chosen: {format: console, queries: [dear]}
-  fixed: {format: parquet, path: fixed}
+  fixed: {format: parquet, path: FOLDER/fixed}
 """
 
 
 def test_queries_submitted_at_run_time_reach_the_sinks(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "spec.yaml").write_text(SPECIFICATION)
+    (tmp_path / "spec.yaml").write_text(SPECIFICATION.replace("FOLDER", str(tmp_path)))
     checked = load_spec(tmp_path / "spec.yaml")
     local = Local(tmp_path / "run", STREAMS, SUBMISSIONS[:1])
     run, console, rng = RunView(spark, local.committer), io.StringIO(), np.random.default_rng(4)
-    delivery = SinkDelivery(run, lambda names: sink_targets(checked, names), console)
+    declared = {name: Sink(spec) for name, spec in checked.spec.sinks.items()}
+    delivery = SinkDelivery(
+        run, lambda names: sink_targets(declared, names, checked.order), console
+    )
 
     def place(sql: str | None) -> None:
         """Cancel the query `new`, or submit it; then run a batch."""
@@ -136,7 +197,7 @@ def test_queries_submitted_at_run_time_reach_the_sinks(spark: SparkSession, tmp_
     assert len([line for line in lines if ", qty=" in line]) == 40
     assert len([line for line in lines if ", venue=" in line]) == 20
     assert delivery.errors.keys() == {"fixed"}, "its path has no {query}"
-    assert "new: its results would go to the same path" in delivery.errors["fixed"]
+    assert "new: its results would go to the same place" in delivery.errors["fixed"]
 
 
 def test_one_failing_query_of_a_sink_is_not_hidden_by_another(

@@ -14,8 +14,7 @@ from evenflow.spark.driver import submission
 from evenflow.spark.driver.commands import CommandLog
 from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.submission import Submission
-from evenflow.spark.protocol.query_compiler import compile_definition
-from evenflow.sql import Program
+from evenflow.sql import Program, compile_definition
 from evenflow.sql.compile_process import CompileProcess
 from evenflow.sql.compile_server import CompileRequest
 

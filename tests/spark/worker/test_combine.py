@@ -14,6 +14,7 @@ from evenflow.spark.driver.combine_choice import next_combined
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.ledger import Entry
 from evenflow.spark.protocol.report import QueryStats, Report
+from evenflow.spark.worker import combiner, router
 from evenflow.spark.worker.combiner import Combiner
 from evenflow.sql import QueryTask
 
@@ -31,6 +32,7 @@ SUBMISSIONS = [
     ),
     Submission("query", "dear", "SELECT ts, symbol, qty FROM trades WHERE price > 50"),
 ]
+ORIGINAL_MERGE = Combiner._merge
 NAMES = ("counts", "whole", "sliding", "dear")
 
 
@@ -86,6 +88,43 @@ def test_a_hot_key_is_one_partial_row_per_pane(tmp_path: Path) -> None:
     assert stats.rows_in == 500
     assert stats.work_rows <= 10
     assert not stats.uncombined
+
+
+@pytest.mark.parametrize("fault", ["none", "merge", "full"])
+def test_chunks_of_a_router_task_become_one_partial_row_per_pane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(router, "_CHUNK_BYTES", 1)
+    rows = trades(np.random.default_rng(1), 500)
+    hot = rows.set_column(1, "symbol", pa.array(["a"] * 500))
+    chunks = pa.Table.from_batches(hot.to_batches(max_chunksize=50))
+    plain = Local(tmp_path / "plain", STREAMS, SUBMISSIONS[:1], workers=3)
+    local = Local(tmp_path / "combined", STREAMS, SUBMISSIONS[:1], workers=3)
+    local.combine_rows()
+    for batch in (chunks, chunks):
+        plain.batch({"trades": batch})
+        if fault == "merge":
+            monkeypatch.setattr(combiner.Combiner, "_merge", _without_merge)
+        elif fault == "full":
+            monkeypatch.setattr(combiner, "MAX_KEPT_BYTES", 0)
+        reports = local.batch({"trades": batch})
+    [stats] = [r.query_stats["counts@1"] for r in reports if "counts@1" in r.query_stats]
+    assert stats.rows_in == 500
+    assert not stats.uncombined
+    panes = len({time // (10 * SECOND) for time in hot["ts"].cast(pa.int64()).to_pylist()})
+    assert (stats.groups == panes) == (fault == "none")
+    for each in (plain, local):
+        each.batch({"trades": last_row()})
+        each.rest()
+    assert local.results("counts") == plain.results("counts") != {}
+
+
+def _without_merge(self: Combiner, panes: object, partials: list[pa.Table]) -> pa.Table:
+    class Failing:
+        def merge_partials(self, rows: pa.Table) -> pa.Table:
+            raise TimeoutError
+
+    return ORIGINAL_MERGE(self, Failing(), partials)  # type: ignore[arg-type]
 
 
 def test_the_watermark_advances_though_no_row_passes_the_condition(tmp_path: Path) -> None:
@@ -173,6 +212,6 @@ def test_a_router_task_opens_no_task_of_other_queries(tmp_path: Path) -> None:
     local.combine_rows()
     local.batch({"trades": trades(np.random.default_rng(1), 100)})
     head = local.committer.checkpoint.head()
-    combiner = Combiner(runtime(), local.committer.checkpoint.ledger, head, "trades")
-    assert [query.name for query in combiner.queries] == ["counts", "sliding", "whole"]
-    combiner.close()
+    opened = Combiner(runtime(), local.committer.checkpoint.ledger, head, "trades")
+    assert [query.name for query in opened.queries] == ["counts", "sliding", "whole"]
+    opened.close()

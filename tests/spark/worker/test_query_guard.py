@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.support import evil_operators
+from tests.support.innocent import INNOCENT, ROWS, play
 from tests.support.local_runtime import Local
-from tests.support.spark_harness import shifted, trades
 from tests.support.submissions import STREAMS, last_row
 
 from evenflow.model import Plan
@@ -17,32 +16,9 @@ from evenflow.spark.worker.query_work import QueryWork
 from evenflow.sql import Operator, operator_path
 from evenflow.sql.tasks.operator import OperatorTask
 
-INNOCENT = Submission(
-    "query",
-    "innocent",
-    "SELECT window.start AS s, symbol, count(*) AS n FROM trades "
-    "GROUP BY window(ts, '10 seconds'), symbol",
-    ("symbol",),
-)
-ROWS = [shifted(trades(np.random.default_rng(at), 40, span_s=8), 8 * at) for at in range(3)]
-
 
 def operator(kind: type[Operator], *, publish: bool = False) -> Submission:
     return Submission("operator", "evil", operator_path(kind), None, publish, None, ("trades",))
-
-
-def play(local: Local) -> None:
-    for rows in ROWS:
-        local.batch({"trades": rows})
-    local.batch({"trades": last_row()})
-    local.rest()
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> object:
-    local = Local(tmp_path_factory.mktemp("alone"), STREAMS, [INNOCENT], workers=2)
-    play(local)
-    return local.results("innocent")
 
 
 @pytest.mark.parametrize("kind", evil_operators.FAILING + evil_operators.HARMLESS)

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.support.local_runtime import Local
-from tests.support.spark_harness import BEGIN_US, SECOND, shifted, trades
+from tests.support.spark_harness import BEGIN_US, SECOND, trade_batches, trades
 from tests.support.submissions import STREAMS, last_row
 
 from evenflow.errors import InputError, StorageError
+from evenflow.spark.driver import set_aside_alarm
 from evenflow.spark.driver.pending_state import ResetWatermark
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.worker import set_aside, worker_batch
@@ -30,7 +31,7 @@ QUERIES = [
     ),
 ]
 NAMES = [query.name for query in QUERIES]
-ROWS = [shifted(trades(np.random.default_rng(at), 40, span_s=8), 8 * at) for at in range(4)]
+ROWS = trade_batches(4)
 
 
 def at_time(rows: pa.Table, time_us: int) -> pa.Table:
@@ -131,3 +132,24 @@ def test_only_a_source_has_a_watermark_to_set_back(tmp_path: Path) -> None:
     local = Local(tmp_path, STREAMS, QUERIES, workers=1)
     with pytest.raises(InputError, match="no source 'dear'; there are trades"):
         local.committer.commands.submit(ResetWatermark("dear", 0))
+
+
+def test_an_alarm_names_source_reason_and_count_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Local(tmp_path, STREAMS, QUERIES, workers=2, max_ahead_us=DAY)
+    ahead = at_time(ROWS[0].slice(0, 2), BEGIN_US + 170 * 365 * DAY)
+    no_time = pa.array([None], ROWS[0].schema.field("ts").type)
+    timeless = ROWS[0].slice(0, 1).set_column(0, "ts", no_time)
+    local.batch({"trades": pa.concat_tables([ROWS[0], ahead, timeless])})
+    local.batch({"trades": ahead})  # within the minute: told with the next line
+    (line,) = caplog.messages
+    assert "source trades: 3 rows set aside up to batch 0" in line
+    assert "1 without a valid event time, 2 ahead of the clock" in line
+    monkeypatch.setattr(set_aside_alarm, "QUIET_SECONDS", 0.0)
+    local.batch({"trades": ROWS[1]})
+    assert "source trades: 2 rows set aside up to batch 2" in caplog.messages[1]
+    assert "5 in all" in caplog.messages[1]
+    local.reopen()
+    local.batch({"trades": ROWS[2]})
+    assert len(caplog.messages) == 2

@@ -2,124 +2,36 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.support.local_runtime import Local
-from tests.support.spark_harness import BEGIN_US, SECOND
+from tests.support.split_world import (
+    HASHES,
+    KEYED,
+    KEYS,
+    NAMES,
+    QUERIES,
+    SCHEMA,
+    SESSIONS,
+    STREAMS,
+    Rows,
+    any_batches,
+    any_rows,
+    host,
+)
 
-from evenflow.model import KeySplit, Plan, RoutingTable, hash_keys
+from evenflow.errors import InputError
+from evenflow.model import KeySplit, Plan, RoutingTable
 from evenflow.planning.controller import Balancing
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.price_keys import key_stats
 from evenflow.spark.driver.submission import Submission
 from evenflow.spark.protocol.registry import StreamSpec
 from evenflow.spark.protocol.report import Report
-
-SCHEMA = pa.schema(
-    [
-        ("ts", pa.timestamp("us", "UTC")),
-        ("k", pa.string()),
-        ("x", pa.int64()),
-        ("price", pa.float64()),
-    ]
-)
-STREAMS = {name: StreamSpec(SCHEMA, "ts", 4 * SECOND) for name in ("left", "right")}
-KEYS = ["hot", "warm", "a", "b", "c", None]
-HASHES = {key: int(hash_keys(pa.array([key], pa.string()))[0]) for key in KEYS}
-WITHIN = "{1}.ts >= {0}.ts AND {1}.ts <= {0}.ts + INTERVAL 6 SECONDS"
-LEFT_RIGHT = f"left l JOIN right r ON l.k = r.k AND {WITHIN.format('l', 'r')}"
-SELF = f"left p JOIN left q ON p.k = q.k AND {WITHIN.format('p', 'q')}"
-QUERIES = {
-    "rows": "SELECT ts, k, x FROM left WHERE price > 20",
-    "both": "SELECT ts, k, x FROM left UNION ALL SELECT ts, k, x FROM right",
-    "counts": "SELECT window.start AS s, k, count(*) AS n, sum(x) AS t, min(price) AS low "
-    "FROM left GROUP BY window(ts, '5 seconds'), k",
-    "sliding": "SELECT window.start AS s, k, avg(x) AS m, max(x) AS top "
-    "FROM left GROUP BY window(ts, '9 seconds', '3 seconds'), k",
-    "joint": "SELECT window.start AS s, k, count(*) AS n FROM "
-    "(SELECT ts, k FROM left UNION ALL SELECT ts, k FROM right) "
-    "GROUP BY window(ts, '5 seconds'), k",
-    "self": f"SELECT p.ts, p.k, p.x, q.x AS y, p.price FROM {SELF}",
-    "other": f"SELECT q.ts, p.k, p.x, q.x AS y FROM {SELF} WHERE p.x < q.x AND q.price > 30",
-    "pairs": f"SELECT l.ts, l.k, l.x, r.x AS y FROM {LEFT_RIGHT}",
-    "three": f"SELECT l.ts, l.k, l.x, r.x AS y, m.x AS z FROM {LEFT_RIGHT} "
-    f"JOIN left m ON m.k = l.k AND {WITHIN.format('l', 'm')} WHERE m.price > 40",
-    "either": f"SELECT l.ts, l.k, l.x, r.x AS y FROM {LEFT_RIGHT} "
-    f"UNION ALL SELECT l.ts, l.k, l.x, r.x AS y FROM {LEFT_RIGHT} WHERE l.x > r.x",
-    "joined": f"SELECT window.start AS s, k, count(*) AS n, sum(y) AS t FROM "
-    f"(SELECT l.ts, l.k, r.x AS y FROM {LEFT_RIGHT}) GROUP BY window(ts, '5 seconds'), k",
-    "met": f"SELECT window.start AS s, k, count(*) AS n, max(y) AS top FROM "
-    f"(SELECT q.ts, p.k, p.x - q.x AS y FROM {SELF}) GROUP BY window(ts, '4 seconds'), k",
-    "most": "SELECT window(w.end, '20 seconds').start AS s, k, max(n) AS n FROM (SELECT "
-    "window(ts, '5 seconds') AS w, k, count(*) AS n FROM left GROUP BY 1, 2) "
-    "GROUP BY window(w.end, '20 seconds'), k",
-}
-TEMPLATES = {
-    "above": "SELECT ts, k, price FROM left WHERE k = :k AND price > :least",
-    "alarms": "SELECT window.start AS s, k, count(*) AS n FROM left WHERE k = :k "
-    "AND price > :least GROUP BY window(ts, '5 seconds'), k",
-}
-SUBMISSIONS = [
-    *(Submission("query", name, sql, ("k",)) for name, sql in QUERIES.items()),
-    *(Submission("template", name, sql, ("k",)) for name, sql in TEMPLATES.items()),
-    Submission("query", "dear", "SELECT ts, k, x FROM left WHERE price > 50", None, True),
-    Submission("query", "gaps", f"SELECT p.ts, p.k, q.x - p.x AS g FROM {SELF}", ("k",), True),
-    Submission(
-        "query", "again",
-        f"SELECT p.ts, p.k, p.x, q.g FROM dear p JOIN gaps q ON p.k = q.k AND "
-        f"{WITHIN.format('p', 'q')}", ("k",),
-    ),
-]  # fmt: skip
-NAMES = [submission.name for submission in SUBMISSIONS]
-KEYED = [submission.name for submission in SUBMISSIONS if submission.key]
-Rows = Mapping[str, pa.Table]
-
-
-def any_rows(rng: np.random.Generator, count: int, first: int = 0) -> pa.Table:
-    """Rows of few keys, one of them with most rows, in about the order of their times."""
-    times = BEGIN_US + first * SECOND + np.sort(rng.integers(0, 40 * SECOND, count))
-    times -= rng.integers(0, 2 * SECOND, count)
-    keys = rng.choice(len(KEYS), count, p=[0.5, 0.15, 0.1, 0.1, 0.05, 0.1])
-    return pa.table(
-        {
-            "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
-            "k": pa.array([KEYS[key] for key in keys], pa.string()),
-            "x": rng.integers(0, 50, count),
-            "price": rng.integers(0, 100, count).astype(float),
-        },
-        schema=SCHEMA,
-    )
-
-
-def any_batches(rng: np.random.Generator, number: int) -> list[Rows]:
-    streams = {name: any_rows(rng, count) for name, count in (("left", 70), ("right", 50))}
-    cuts = {n: np.sort(rng.integers(0, len(t) + 1, number - 1)) for n, t in streams.items()}
-    batches = [
-        {
-            name: table.slice(begin, end - begin)
-            for name, table in streams.items()
-            for begin, end in [([0, *cuts[name]][at], [*cuts[name], len(table)][at])]
-        }
-        for at in range(number)
-    ]
-    last = {name: any_rows(rng, 1, first=3600) for name in streams}
-    return [*batches, last]
-
-
-def host(folder: Path, workers: int, chance: random.Random | None = None) -> Local:
-    wanted = [
-        {"subscription": f"{key}{least}", "k": key, "least": float(least)}
-        for key in KEYS[:-1]
-        for least in (10, 60)
-    ]
-    subscribed = dict.fromkeys(TEMPLATES, wanted)
-    return Local(
-        folder, STREAMS, SUBMISSIONS, workers=workers, subscribed=subscribed, chance=chance
-    )
 
 
 def split_streams(local: Local, query: str) -> tuple[str, ...]:
@@ -207,6 +119,21 @@ def test_rows_of_the_divided_stream_go_to_one_owner_and_the_others_to_all(tmp_pa
     assert sum(rows.values()) == 300
     assert min(rows.values()) > 60, "divided about evenly"
     assert stepped_rows(local.batch({"right": hot_rows(2, 50)}), "q") == {0: 50, 1: 50, 2: 50}
+
+
+def test_stored_rows_are_divided_as_soon_as_owners_change(tmp_path: Path) -> None:
+    local = Local(tmp_path, STREAMS, [Submission("query", "q", QUERIES["pairs"], ("k",))])
+    local.batch({"left": hot_rows(1, 300)})
+    for owners in ((0, 1, 2), (2, 1), (1, 0)):
+        split = RoutingTable().with_splits([KeySplit(HASHES["hot"], owners, "left")])
+        local.committer.commands.request_plan(Plan(local.workers, {}, {"q": split}))
+        local.batch()
+        local.rest()
+        reports = local.batch({"right": hot_rows(2, 50)})
+        found = {r.worker: s.rows_out for r in reports for s in r.query_stats.values()}
+        assert sorted(found) == sorted(owners)
+        assert max(found.values()) < 1.5 * min(found.values()), "each has its part of old rows"
+        local.forget()  # the next processes load what was saved
 
 
 def test_a_null_key_matches_nothing_so_no_row_of_it_is_copied(tmp_path: Path) -> None:
@@ -306,3 +233,34 @@ def test_a_key_is_split_by_the_stream_that_leaves_the_fewest_rows_to_copy(tmp_pa
     }
     share = dict(zip(load.keys.names, load.keys.shared_cost, strict=True))
     assert share["hot"] / share["a"] == pytest.approx(10 / 9)
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_the_state_of_a_split_operator_is_merged_at_home(tmp_path: Path, isolate: bool) -> None:
+    local = Local(tmp_path / "split", STREAMS, [replace(SESSIONS, isolate=isolate)])
+    calm = Local(tmp_path / "calm", STREAMS, [SESSIONS])
+    split_everywhere(local, "sessions", "left", "hot")
+    for at in range(4):
+        rows = {"left": hot_rows(at, 300)}
+        reports = local.batch(rows)
+        calm.batch(rows)
+        assert sorted(stepped_rows(reports, "sessions")) == [0, 1, 2]
+        sent = Counter(handoff.worker for report in reports for handoff in report.handoffs)
+        assert sent == {0: 2}, "each other owner sends its state home"
+        kept = [sum(s.state_bytes for s in r.query_stats.values()) > 0 for r in reports]
+        assert kept == [True, False, False]
+        assert local.results("sessions") == calm.results("sessions")
+    assert local.results("sessions")
+
+
+def test_only_an_operator_with_merge_can_be_split(tmp_path: Path) -> None:
+    counter = "tests.support.operators:Counter"
+    local = Local(
+        tmp_path,
+        {"trades": StreamSpec(SCHEMA.set(1, pa.field("symbol", pa.string())), "ts", 0)},
+        [Submission("operator", "counts", counter, ("symbol",), streams=("trades",))],
+    )
+    assert split_streams(local, "counts") == ()
+    table = RoutingTable().with_splits([KeySplit(HASHES["hot"], (0, 1), "trades")])
+    with pytest.raises(InputError, match="cannot be split"):
+        local.committer.commands.request_plan(Plan(3, {}, {"counts": table}))

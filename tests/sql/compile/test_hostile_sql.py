@@ -87,7 +87,12 @@ def answer(program: Program, engine: Engine, table: pa.Table) -> list[str]:
     """Return the results as text, row by row where one fails."""
     table = table.select(program.reads["t"])
     try:
-        return [str(row) for row in program.open(engine).step({"t": table}, 0).rows.to_pylist()]
+        rows = program.open(engine).step({"t": table}, 0).rows
+        for at, column in enumerate(rows.schema):
+            if pa.types.is_temporal(column.type):  # Python has no year above 9999
+                wide = pa.int32() if pa.types.is_date(column.type) else pa.int64()
+                rows = rows.set_column(at, column.name, rows.column(at).cast(wide))
+        return [str(row) for row in rows.to_pylist()]
     except QueryFailed:
         if len(table) == 1:
             return ["fails"]

@@ -22,15 +22,24 @@ REFUSED = {
     # clauses without end
     "SELECT qty FROM trades ORDER BY qty": "ORDER BY never ends on a stream",
     "SELECT qty FROM trades LIMIT 5": "LIMIT depends on the order of arrival",
-    "SELECT DISTINCT symbol FROM trades": "would keep all rows forever; write GROUP BY window",
-    "SELECT symbol FROM trades UNION SELECT sym FROM quotes": "write UNION ALL",
+    "SELECT DISTINCT symbol FROM trades": "would keep all rows forever; select the event time",
+    "SELECT symbol FROM trades UNION SELECT sym FROM quotes": "would keep all rows forever",
+    "SELECT window(ts, '4 seconds', '2 seconds') AS w FROM trades": "into several windows; group",
     "SELECT symbol FROM trades EXCEPT SELECT sym FROM quotes": "must be a SELECT",
     "SELECT symbol, count(*) AS n FROM trades GROUP BY symbol": "has no window, so it would never",
     "SELECT count(*) AS n FROM trades": "add window\\(time, '10 seconds'\\) to GROUP BY",
-    "SELECT sum(qty) OVER (PARTITION BY symbol) AS s FROM trades": "OVER needs all rows",
-    "SELECT count(*) AS n FROM trades GROUP BY ROLLUP(symbol)": "GROUPING SETS are not supported",
+    "SELECT sum(qty) OVER (PARTITION BY symbol) AS s FROM trades": "add the time to all PARTITION",
+    "SELECT rank() OVER (PARTITION BY ts) AS s FROM trades": "needs ORDER BY inside OVER",
+    "SELECT row_number() AS s FROM trades": "needs OVER",
+    "SELECT median(qty) OVER (PARTITION BY ts) AS s FROM trades": "cannot have OVER here",
+    "SELECT qty FROM trades WHERE rank() OVER (PARTITION BY ts ORDER BY qty) = 1": "belongs in SEL",
+    "SELECT last_value(qty) OVER (PARTITION BY ts ORDER BY fee) AS s FROM trades": "add ROWS BETW",
+    "SELECT count(*) AS n FROM trades GROUP BY ROLLUP(symbol)": "has no window, so it would never",
     "WITH RECURSIVE r AS (SELECT qty FROM trades) SELECT qty FROM r": "RECURSIVE is refused",
-    "SELECT x FROM trades LATERAL VIEW explode(array(1)) t AS x": "LATERAL VIEW is not supported",
+    "SELECT x FROM trades LATERAL VIEW explode(qty) t AS x": "needs an ARRAY or MAP, got BIGINT",
+    "SELECT x FROM trades LATERAL VIEW json_tuple(symbol, 'a') t AS x": "use explode, posexplode",
+    "SELECT x FROM trades LATERAL VIEW explode(array(1)) t AS x, y": "names 2 columns; explode mak",
+    "SELECT upper(explode(array(symbol))) AS x FROM trades": "makes several rows; write LATERAL",
     "SELECT * FROM trades TABLESAMPLE (10 PERCENT)": "cannot be used in FROM; write a name",
     # windows
     "SELECT count(*) AS n FROM trades GROUP BY window(qty, '1 second')": "needs the event-time col",
@@ -40,15 +49,27 @@ REFUSED = {
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 day', '1 second')": "86,400 windows",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '90001 ms', '90000 ms')": "unit 'ms'",
     "SELECT qty, count(*) AS n FROM trades GROUP BY window(ts, '1 second')": "neither grouped nor",
-    "SELECT count(*) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
+    "SELECT sum(qty + 1) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
+    "SELECT count(*) AS n FROM trades GROUP BY session_window(ts, '-1 second')": "above zero|not",
+    "SELECT session_window(ts, '1 second') AS w FROM trades": "depends on other rows",
     # joins
     JOIN + "a.symbol = b.symbol": "no bound on their times.* add AND b.ts BETWEEN a.ts - INTERVAL",
     JOIN + "a.symbol = b.symbol AND a.ts <= b.ts": "no bound on their times",
     JOIN + "a.ts = b.ts + INTERVAL 1 SECOND AND a.qty < b.qty": "",  # equality of times is enough
     JOIN + "b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts": "no column of b must be equal",
-    JOIN.replace("JOIN", "LEFT JOIN") + "a.symbol = b.symbol": "only a reference table can be LEFT",
-    JOIN.replace("JOIN", "FULL OUTER JOIN") + "a.qty = b.qty": "FULL OUTER JOIN is not supported",
-    "SELECT symbol FROM trades JOIN sectors USING (symbol)": "USING is not supported; write ON",
+    JOIN.replace("JOIN", "LEFT JOIN") + "a.symbol = b.symbol": "no bound on their times",
+    JOIN.replace("JOIN", "FULL OUTER JOIN") + "a.qty = b.qty AND a.ts > b.ts": "no bound on their",
+    f"{JOIN.replace('JOIN', 'LEFT JOIN')}a.ts = b.ts JOIN quotes q ON q.qt = a.ts": (
+        "take two streams; join two of them in a subquery"
+    ),
+    "SELECT t.ts FROM sectors s RIGHT JOIN trades t ON t.symbol = s.symbol": "take two streams",
+    "SELECT t.ts FROM trades t FULL JOIN sectors s ON t.symbol = s.symbol": "write LEFT JOIN",
+    JOIN.replace("a.qty", "b.qty").replace("JOIN", "LEFT SEMI JOIN") + "a.ts = b.ts": (
+        "there is no column 'b'"
+    ),
+    "SELECT count(*) AS n FROM (SELECT b.ts FROM trades a LEFT JOIN trades b ON a.ts = b.ts) "
+    "GROUP BY window(ts, '1 second')": "needs the event-time column",
+    "SELECT qty FROM trades JOIN sectors USING (qty)": "the column must be once on each side",
     "SELECT sector FROM sectors": "reads reference tables only",
     # names and types
     "SELECT nothing FROM trades": "there is no column 'nothing'; there are",
@@ -61,18 +82,37 @@ REFUSED = {
     "SELECT qty FROM trades WHERE symbol = 1": "mixes STRING and INT; cast one side",
     "SELECT qty FROM trades WHERE qty": "is BIGINT where a condition is needed",
     "SELECT symbol + 1 AS x FROM trades": "needs numbers, got STRING",
-    "SELECT fee / 2 AS x FROM trades": "divides DECIMALs.*cast one side to DOUBLE",
-    "SELECT CAST(price AS STRING) AS x FROM trades": "the engines differ on it",
+    "SELECT ts - ts AS x FROM trades": r"is an INTERVAL; write datediff\(a, b\)",
+    "SELECT CAST(symbol AS FLOAT) AS x FROM trades": "casts STRING to FLOAT.*`select:` of the",
+    "SELECT symbol RLIKE '(?=a)' AS x FROM trades": "such as lookahead",
+    # arguments that Spark does not cast by itself, or casts in a way that differs
+    "SELECT CAST(qty AS TIMESTAMP) AS x FROM trades": "write timestamp_seconds",
+    "SELECT unix_date(ts) AS x FROM trades": "needs DATE, got TIMESTAMP",
+    "SELECT sin(qty > 1) AS x FROM trades": "needs DOUBLE, got BOOLEAN",
+    "SELECT left(symbol, price) AS x FROM trades": "needs INT, got DOUBLE",
+    "SELECT timestamp_seconds(price) AS x FROM trades": "needs BIGINT, got DOUBLE",
+    "SELECT try_add(qty, '1') AS x FROM trades": "needs a number, got STRING",
+    "SELECT soundex(qty) AS x FROM trades": "needs STRING, got BIGINT",
+    "SELECT greatest(qty) AS x FROM trades": "has 1 argument; greatest takes at least 2",
+    "SELECT mod(qty, 2, 3) AS x FROM trades": "has 3 arguments; mod takes 2",
+    "SELECT array(NULL) AS x FROM trades": "has a NULL without a type",
+    "SELECT qty,\n nope(qty) AS x, missing + 1 AS y FROM trades WHERE gone = 1": (
+        r"3 problems: .*'gone'.*line 2, column 53.*calls nope.*line 2, column 2.*'missing'"
+    ),
+    "SELECT histogram_numeric(qty, 3) AS h FROM trades GROUP BY window(ts, '1 second')": (
+        "calls histogram_numeric, which is not supported"
+    ),
+    "SELECT qty FROM trades WHERE median(qty) > 1": "an aggregate belongs in SELECT or HAVING",
     "SELECT symbol, ts FROM trades UNION ALL SELECT sym FROM quotes": "different numbers of col",
     "SELECT symbol FROM trades UNION ALL SELECT bid FROM quotes": "is STRING on one side and INT",
     # results that change from run to run
     "SELECT rand() AS x FROM trades": "its result changes from run to run",
     "SELECT current_timestamp() AS x FROM trades": "use the event-time column",
     "SELECT uuid() AS x FROM trades": "its result changes from run to run",
-    "SELECT first(qty) AS q FROM trades GROUP BY window(ts, '1 second')": "use min or max",
-    "SELECT collect_list(qty) AS q FROM trades GROUP BY window(ts, '1 second')": "order depends on",
-    "SELECT qty FROM trades WHERE qty IN (SELECT v FROM quotes)": "write a JOIN instead",
-    "SELECT qty FROM trades WHERE EXISTS (SELECT 1 FROM quotes)": "join the other relation in FROM",
+    "SELECT qty FROM trades WHERE qty IN (SELECT v FROM quotes)": "is not a reference table",
+    "SELECT qty FROM trades WHERE EXISTS (SELECT 1 FROM quotes)": "is not a reference table",
+    "SELECT (SELECT symbol, sector FROM sectors) AS x FROM trades": "selects several columns",
+    "SELECT (SELECT symbol FROM sectors LIMIT 1) AS x FROM trades": "write SELECT x FROM table",
     "SELECT qty FROM trades WHERE qty > :limit": "parameters belong in WHERE of a template",
 }
 

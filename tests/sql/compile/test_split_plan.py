@@ -30,6 +30,11 @@ THREE = (
         (COUNTS.format("a"), {"a": ("a",)}),
         (COUNTS.format(f"({PAIRS.format('a', 'b')})"), {"a": ("a",), "b": ("b",)}),
         (COUNTS.format(f"({PAIRS.format('a', 'a')})"), {"a": ()}),
+        # A row without a match is known where all rows that could match it are.
+        (PAIRS.format("a", "b").replace("JOIN", "LEFT JOIN"), {"a": ("a",)}),
+        (PAIRS.format("a", "a").replace("JOIN", "LEFT JOIN"), {}),
+        (PAIRS.format("a", "b").replace("JOIN", "RIGHT JOIN"), {"b": ("b",)}),
+        (PAIRS.format("a", "b").replace("JOIN", "FULL JOIN"), {}),
         # Every part of a union needs the rows of the stream at one owner, or a role of its own.
         (f"{PAIRS.format('a', 'a')} UNION ALL {PAIRS.format('a', 'a')}", {"a": ()}),
         (f"{PAIRS.format('a', 'b')} UNION ALL {PAIRS.format('a', 'c')}", {"a": ("a",)}),

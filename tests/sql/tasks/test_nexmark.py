@@ -8,7 +8,7 @@ import pytest
 from tests.support.nexmark_batches import CATALOG, cut
 from tests.support.sql_oracle import Cluster, same
 
-from evenflow.datasets.nexmark import QUERIES, generate_events
+from evenflow.datasets.nexmark import QUERIES, SIDE_INPUT, generate_events
 from evenflow.sql import Engine, compile_query
 
 
@@ -25,6 +25,10 @@ KEYS = {
     "q5": None,  # the window's maximum needs all auctions
     "q7": None,
     "q8": {"person": ("id",), "auction": ("seller",)},
+    "q9": {"auction": ("id",), "bid": ("auction",)},
+    "q11": {"bid": ("bidder",)},
+    "q18": {"bid": ("auction", "bidder")},
+    "q19": {"bid": ("auction",)},
 }
 
 
@@ -35,9 +39,9 @@ def test_batches_add_up(engine: Engine, name: str) -> None:
         assert program.key == KEYS[name]
     given = cut(3, events=6_000, per_second=200, batches=7)
     whole = {stream: given.all(stream) for stream in CATALOG.streams}
-    alone = program.open(engine)
+    alone = program.open(engine, {"side_input": SIDE_INPUT})
     wanted = [alone.step(whole, 0).rows, alone.step({}, 1 << 60).rows]
-    cluster = Cluster(program, engine, np.random.default_rng(5))
+    cluster = Cluster(program, engine, np.random.default_rng(5), tables={"side_input": SIDE_INPUT})
     got = cluster.run(given)
     assert (len(got) > 0, cluster.late) == (True, 0)
     same(got, pa.concat_tables(wanted))

@@ -4,15 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from evenflow.model import Plan, Snapshot, place_on_fewest_queries, stream_bytes
+from evenflow.model import Plan, Snapshot, StreamsByQuery, place_on_fewest_queries, stream_bytes
 from evenflow.model.arrays import Floats
 from evenflow.model.subscriptions import Subscriptions
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.predict import whole_query_series
 from evenflow.planning.controller.window import busy_snapshots
 from evenflow.planning.queries import NOWHERE, ONLINE, Fleet, PlacementProblem, place_arrivals
-
-StreamsByQuery = Mapping[str, tuple[str, ...]]
 
 
 def place_arriving_queries(

@@ -100,6 +100,21 @@ class DecisionContext:
             if name in self.loads.keyed_queries and batch >= self.loads.stable_since(name)
         }
 
+    def queries_to_plan_again(self) -> set[str]:
+        """Return the keyed queries whose plan was made in haste, now that more is known.
+
+        After a shift a plan is made from less than `samples` batches, so that it is in time. When
+        there are twice as many, what they show is not mainly the noise that it was made from.
+        """
+        due = set()
+        for name in self.queries_planned_since_change():
+            since, planned = self.loads.stable_since(name), self.last_planned[name]
+            batches = [s.batch for s in self.loads.snapshots if s.batch >= since]
+            behind = sum(batch <= planned for batch in batches)
+            if behind < self.config.samples and 2 * behind <= len(batches):
+                due.add(name)
+        return due
+
     def is_worth_a_plan(self, excess: float) -> bool:
         """Tell whether load above the mean, in CPU seconds of a batch, delays batches enough."""
         return excess >= self.config.min_excess * self.interval
@@ -171,5 +186,19 @@ def refuse_plan(decision: Decision) -> Decision:
     """Return the decision without its plan, which does not fit what is hosted."""
     if decision.plan is None:
         return decision
-    nothing = {"predicted": None, "plan": None, "target": None, "moves": (), "moved_bytes": 0.0}
-    return replace(decision, reason=Reason.REFUSED, **nothing)  # type: ignore[arg-type]
+    return without_plan(decision, Reason.REFUSED, decision.message)
+
+
+def without_plan(decision: Decision, reason: Reason, message: str) -> Decision:
+    """Return the decision to do nothing; an unfinished plan that only waits keeps its target."""
+    waits = decision.trigger == Trigger.STAGED and reason != Reason.REFUSED
+    return replace(
+        decision,
+        reason=reason,
+        message=message,
+        predicted=None,
+        plan=None,
+        target=(decision.target or decision.plan) if waits else None,
+        moves=(),
+        moved_bytes=0.0,
+    )

@@ -1,11 +1,14 @@
 """The settings of the controller, validated on construction."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import numpy as np
 
 from evenflow.errors import InputError, require_non_negative
-from evenflow.model import MoveOrder
+from evenflow.model import BalancingMode, MoveOrder
+from evenflow.planning.controller.time_windows import parse_window
 from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
 from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
 from evenflow.planning.queries import OFFLINE, ONLINE
@@ -13,8 +16,8 @@ from evenflow.planning.queries import OFFLINE, ONLINE
 OFF = "off"
 PLANNER_SETTINGS = ("keys", "queries", "operators", "repair")
 CHOICES = {
-    # `pkg` splits keys, which needs a merge of results; a routing table cannot express it.
-    "keys": (*(name for name in KEY_ALGORITHMS if name != "pkg"), OFF),
+    "mode": tuple(BalancingMode),
+    "keys": (*KEY_ALGORITHMS, OFF),
     "queries": (*ONLINE, OFF),
     "operators": (*OPERATOR_ALGORITHMS, OFF),
     "repair": (*OFFLINE, OFF),
@@ -23,9 +26,38 @@ CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Autoscale:
+    """Limits within which workers are activated and drained by the load.
+
+    min, max  active workers; max None: all
+    target    part of the time that a worker may be busy
+
+    >>> Autoscale(min=2, max=8).target
+    0.7
+    """
+
+    min: int = 1
+    max: int | None = None
+    target: float = 0.7
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        if self.min < 1 or (self.max is not None and self.max < self.min):
+            raise InputError(
+                f"autoscale needs 1 <= min <= max, got min {self.min} and max {self.max}"
+            )
+        if not 0 < self.target <= 1:
+            raise InputError(f"autoscale needs a target above 0, at most 1, got {self.target}")
+
+
+@dataclass(frozen=True, slots=True)
 class Balancing:
     """Which planners to use, and how certain they must be before anything moves.
 
+    mode             `auto` follows plans, `propose` lets them wait for approval, `off`: no plans
+    allow            times of day, in UTC, in which plans may be followed: `22:00-05:00`,
+                     `Mon-Fri 22:00-05:00`, or a list of them; default: always
+    autoscale        `{min, max, target}`: activate and drain workers by the load; default: never
     keys, queries, operators  planners of keyed queries, arrivals, and running whole queries
     repair           slow planner of source traffic, run in the background
     max_imbalance    load above the mean that a worker may carry
@@ -59,6 +91,9 @@ class Balancing:
     'cover'
     """
 
+    mode: str = BalancingMode.AUTO
+    allow: str | tuple[str, ...] = ()
+    autoscale: Autoscale | None = None
     keys: str = "cover"
     queries: str = "herd"
     operators: str = "variance"
@@ -97,6 +132,8 @@ class Balancing:
                 raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name in (f.name for f in fields(self) if f.type in (float, int) and f.name != "theta"):
             require_non_negative(name, getattr(self, name))
+        for window in self.windows:
+            parse_window(window)
         if not -1 <= self.theta <= 1:
             raise InputError(f"theta must lie in -1..1, got {self.theta}")
         if self.hysteresis > 1:
@@ -114,6 +151,26 @@ class Balancing:
     def off(cls) -> "Balancing":
         """Return settings with all planners off: only drains, activations and manual plans move."""
         return cls(keys=OFF, queries=OFF, operators=OFF, promote=False)
+
+    @property
+    def scaling(self) -> Autoscale:
+        """The limits of advice on the number of workers, whether or not it is followed."""
+        return self.autoscale or Autoscale()
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """The maintenance windows; none: always."""
+        return (self.allow,) if isinstance(self.allow, str) else tuple(self.allow)
+
+    def allows(self, at: float) -> bool:
+        """Tell whether a plan may be followed at a time, in seconds since the epoch."""
+        return not self.windows or any(parse_window(one).contains(at) for one in self.windows)
+
+    def effective(self) -> "Balancing":
+        """Return the settings that plans are made with: none in mode `off`."""
+        if self.mode != BalancingMode.OFF:
+            return self
+        return replace(self, keys=OFF, operators=OFF, repair=OFF, promote=False, autoscale=None)
 
     @property
     def target_imbalance(self) -> float:

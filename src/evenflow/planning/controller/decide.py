@@ -12,6 +12,7 @@ import numpy as np
 
 from evenflow.model import Decision, Plan, Reason, Snapshot, Trigger, Verdict, VerdictCode
 from evenflow.model.words import reason_words
+from evenflow.planning.controller.autoscale import advise, scaled_workers, workers_to_drain
 from evenflow.planning.controller.build_decision import DecisionContext, build_decision
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.drain import drainable_workers, plan_with_drained
@@ -31,6 +32,7 @@ from evenflow.planning.controller.stage import refit_target
 from evenflow.planning.controller.worker_loads import WorkerLoads
 
 MAX_NOTES = 3  # split keys named in a message
+SECOND_PLAN_ERRORS = 1.0  # standard errors of row counts, if a plan is judged again
 NO_CHANGE_REASONS = (
     Reason.INFEASIBLE,
     Reason.COOLDOWN,
@@ -93,6 +95,8 @@ def decide(
         draft.apply_change(target, Trigger.STAGED, Reason.STAGED, message)
         return _draft_decision(draft)
     _apply_drains(draft)
+    if draft.reason is None:
+        _apply_autoscale(draft, snapshots, decisions)
     if context.before.mean_load > 0:
         _apply_promotions(draft)
         _fix_imbalance(draft)
@@ -108,7 +112,9 @@ def _unfinished_target(context: DecisionContext, decisions: Sequence[Decision]) 
         return None
     target = refit_target(last.target, current)
     pinned = [name for name, query in context.last_snapshot.queries.items() if query.pinned]
-    if target.drained != drainable_workers(context.last_snapshot)[0] or any(
+    requested = drainable_workers(context.last_snapshot)[0]
+    scales = context.config.autoscale is not None and requested == current.drained
+    if (target.drained != requested and not scales) or any(
         target.placement.get(name) != current.placement.get(name) for name in pinned
     ):
         return None
@@ -125,22 +131,44 @@ def _apply_drains(draft: PlanDraft) -> None:
     context, plan = draft.context, draft.plan
     drained, verdicts = drainable_workers(context.last_snapshot)
     draft.verdicts += verdicts
-    if drained == plan.drained:
+    if drained != plan.drained:
+        _change_drained(draft, drained)
+
+
+def _apply_autoscale(
+    draft: PlanDraft, snapshots: Sequence[Snapshot], decisions: Sequence[Decision]
+) -> None:
+    """Activate or drain workers if the load needs another number of them."""
+    context = draft.context
+    active = scaled_workers(snapshots, decisions, context.config)
+    if active is None:
         return
+    drained = workers_to_drain(draft.plan, active, context.last_snapshot)
+    advice = advise(snapshots, (), context.config)
+    if drained != draft.plan.drained:
+        because = "the number of workers is limited" if advice is None else advice.message
+        _change_drained(draft, drained, Trigger.AUTOSCALE, because)
+
+
+def _change_drained(
+    draft: PlanDraft, drained: frozenset[int], trigger: Trigger | None = None, because: str = ""
+) -> None:
+    context, plan = draft.context, draft.plan
     samples, names = draft.loads.whole_query_loads, draft.loads.whole_queries
     means = samples.mean(axis=1) if samples.size else np.zeros(len(names))
     loads = dict(zip(names, means.tolist(), strict=True))
     changed = plan_with_drained(
         context.last_snapshot, drained, loads, context.stream_bytes, context.config
     )
-    for workers, verb, trigger, reason in (
+    for workers, verb, requested, reason in (
         (plan.drained - drained, "activates", Trigger.ACTIVATE, Reason.ACTIVATED),
         (drained - plan.drained, "drains", Trigger.DRAIN, Reason.DRAINED),
     ):
         if workers:
             numbers = ", ".join(map(str, sorted(workers)))
             message = f"{verb} worker{'s' * (len(workers) > 1)} {numbers}"
-            draft.apply_change(changed, trigger, reason, message)
+            message += f": {because}" if because else ""
+            draft.apply_change(changed, trigger or requested, reason, message)
 
 
 def _apply_promotions(draft: PlanDraft) -> None:
@@ -165,7 +193,7 @@ def _fix_imbalance(draft: PlanDraft) -> None:
             return
         bound = 1 + config.max_imbalance
         planned = draft.context.queries_planned_since_change()
-        if not loads.is_surely_above(bound, config.confidence, planned):
+        if not loads.is_surely_above(bound, config.confidence, planned) and not _is_hasty(draft):
             even = draft.context.predict_balance(loads).imbalance <= bound
             draft.no_change_reasons.add(Reason.BALANCED if even else Reason.NOT_SURE)
             _shrink_splits(draft)
@@ -178,6 +206,17 @@ def _fix_imbalance(draft: PlanDraft) -> None:
     for step in steps if _keys_cause_imbalance(loads) else reversed(steps):
         if not draft.meets_target:
             step(draft, forced)
+
+
+def _is_hasty(draft: PlanDraft) -> bool:
+    """Tell whether more batches show that the plan in force misses what it aimed at."""
+    config, context = draft.context.config, draft.context
+    again = context.queries_to_plan_again()
+    planned = context.queries_planned_since_change() - again
+    target = 1 + 1.5 * config.target_imbalance
+    return bool(again) and draft.loads.is_surely_above(
+        target, config.confidence, planned, row_errors=SECOND_PLAN_ERRORS
+    )
 
 
 def _keys_cause_imbalance(loads: WorkerLoads) -> bool:

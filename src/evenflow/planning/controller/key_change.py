@@ -20,7 +20,7 @@ class KeyChange:
     """A change of the owners of keys.
 
     loads       load of each active worker afterwards
-    held_back   whether a key stays because it would return to a worker it left recently
+    held_back   marks keys that stay because they would return to a worker they left recently
     fits_table  whether the table keeps its bound
     notes       what happens to split keys, for people
     """
@@ -29,7 +29,7 @@ class KeyChange:
     loads: Floats
     moved_bytes: float
     any_moves: bool
-    held_back: bool
+    held_back: Bools
     fits_table: bool
     notes: tuple[str, ...]
 
@@ -61,7 +61,7 @@ def key_change(keys: KeyEstimate, plan: KeyPlan, context: DecisionContext) -> Ke
         loads=problem.worker_loads(owner, splits),
         moved_bytes=float(keys.state_bytes[whole].sum()) + sum(copied),
         any_moves=bool(whole.any()) or bool(changed),
-        held_back=bool(back.any()),
+        held_back=back,
         fits_table=fits,
         notes=tuple(_describe_split(keys, key, owners) for key, owners in changed.items()),
     )
@@ -81,7 +81,8 @@ def _describe_split(keys: KeyEstimate, key: int, owners: Owners) -> str:
     where = f"split over {len(owners)} workers: {workers}" if len(owners) > 1 else (
         f"no longer split, on worker {workers}"
     )  # fmt: skip
-    return f"key {keys.display_name(key)} is {keys.cost_share(key):.0%} of {keys.query}; {where}"
+    share = 100 * keys.cost_share(key)
+    return f"key {keys.display_name(key)} is {share:.0f} % of {keys.query}; {where}"
 
 
 def _moves_back(

@@ -63,6 +63,7 @@ class KeyEstimate:
             immovable=immovable,
             shared=self.shared,
             splits=self.splits,
+            hashes=np.append(self.hashes, np.zeros(len(self.cost) - len(self.hashes), np.uint64)),
         )
 
     def worker_loads(self) -> Floats:
@@ -80,6 +81,22 @@ class KeyEstimate:
         shared, owners = self.shared[self.heavy], min(max_owners, len(self.plan.active))
         result: Floats = shared + (self.cost[self.heavy] - shared) / max(owners, 1)
         return result
+
+    def mean_load_when_split(self, max_owners: int) -> float:
+        """Return the mean load of a worker once keys heavier than that are split.
+
+        What every owner of a key has adds to it; a key for which that is too much stays whole.
+        """
+        loads, most = self.worker_loads(), min(max_owners, len(self.plan.active))
+        least = mean = float(loads.mean())
+        for key in np.flatnonzero(self.cost[self.heavy] > least).tolist():
+            cost, shared = float(self.cost[key]), float(self.shared[key])
+            if key in self.splits or shared >= cost:
+                continue
+            owners = min((cost - shared) / max(least - shared, 1e-9 * least) + 1, most)
+            with_copies = mean + shared * (owners - 1) / len(loads)
+            mean = with_copies if with_copies < cost else mean
+        return mean
 
     def cost_share(self, key: int) -> float:
         """Return the part of the query's load that a key has."""

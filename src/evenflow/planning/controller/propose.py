@@ -20,6 +20,7 @@ def propose(
     `repair` is what a finished `plan_traffic_repair` returned or raised. It is considered only if
     the planners change nothing, see `used_repair`.
     """
+    config = config.effective()
     decision = decide(snapshots, decisions, config)
     if decision.plan is not None or repair is None:
         return decision

@@ -18,10 +18,11 @@ from evenflow.planning.controller.key_estimate import KeyEstimate
 from evenflow.planning.controller.lower_bound import LowerBound, max_load_lower_bound
 from evenflow.planning.controller.window import RecentlyLeft
 from evenflow.planning.controller.worker_loads import WorkerLoads
-from evenflow.planning.keys import ALGORITHMS, KeyConfig
+from evenflow.planning.keys import ALGORITHMS, CHOICE_PLANNERS, KeyConfig
 from evenflow.planning.keys.split import plan_fewer_owners, plan_with_splits
 
 CORRECTION_GAIN = 2.0  # times `min_gain`, for a plan after another one for the same shares
+MAX_REPLANS = 3  # each leaves some more keys in place
 RECENT_MOVE_PENALTY = 10.0  # factor on the state of keys that moved recently: others move first
 
 
@@ -53,7 +54,23 @@ def rebalance_keys(
         return KeyRebalance(Reason.FEW_SAMPLES)
     if not forced and measured[-1].plan.drained != loads.plan.drained:
         return KeyRebalance(Reason.MOVES_IN_FLIGHT)  # light keys are not measured at their owners
-    return _plan_best_target(loads.key_estimate(name), context, forced)
+    keys = loads.key_estimate(name)
+    if (verdict := _not_divisible(keys, context.config)) is not None:
+        return KeyRebalance(Reason.INFEASIBLE, verdicts=(verdict,))
+    return _plan_best_target(keys, context, forced)
+
+
+def _not_divisible(keys: KeyEstimate, config: Balancing) -> Verdict | None:
+    """Refuse a planner that divides the rows of every key for a query that does not allow it."""
+    heavy = keys.heavy
+    if config.keys not in CHOICE_PLANNERS or (keys.shared[heavy] <= 1e-9 * keys.cost[heavy]).all():
+        return None
+    message = (
+        f"keys of {keys.query} stay where they are: {config.keys} divides the rows of a key, but "
+        "these must be copied (a join), cannot be merged (an operator without `merge`) or are "
+        "combined before they are sent (`combine`); use another planner of keys, such as cover"
+    )
+    return Verdict(VerdictCode.NOT_DIVISIBLE, keys.query, message)
 
 
 def _plan_best_target(keys: KeyEstimate, context: DecisionContext, forced: bool) -> KeyRebalance:
@@ -82,19 +99,18 @@ def _plan_for_target(
 ) -> KeyRebalance:
     """Plan for the configured imbalance, or for a lower bound above it."""
     config, loads = context.config, keys.worker_loads()
-    mean = float(loads.mean())
-    before, target = float(loads.max()) / mean, bound.target_load(config)
+    before, target = float(loads.max() / loads.mean()), bound.target_load(config)
     if before <= target:
         return KeyRebalance(Reason.BALANCED, None, before, before)
     change = _run_planner(keys, target - 1, context)
-    after, limit = change.loads, target * mean
+    after, limit = change.loads, target * keys.mean_load_when_split(config.most_owners)
     gain = float(np.maximum(loads - limit, 0).sum() - np.maximum(after - limit, 0).sum())
     corrects = keys.query in context.queries_planned_since_change()
     least_gain = config.min_gain * limit * (CORRECTION_GAIN if corrects else 1.0)
     pays = context.pays_for_moves(gain, change.moved_bytes)
     worth = forced or (gain >= least_gain and pays)
     if not change.any_moves or not worth or not change.fits_table:
-        reason = Reason.COOLDOWN if change.held_back else Reason.GAIN_TOO_SMALL
+        reason = Reason.COOLDOWN if change.held_back.any() else Reason.GAIN_TOO_SMALL
         return KeyRebalance(reason, None, before, before)
     return _accepted(keys, change, before)
 
@@ -102,16 +118,21 @@ def _plan_for_target(
 def shrink_splits(loads: WorkerLoads, name: str, context: DecisionContext) -> KeyRebalance:
     """Give split keys that cooled down fewer owners, unless owners changed recently."""
     measured = loads.snapshots_with_keys(name)
-    split = bool(loads.plan.tables[name].splits)
+    split = bool(loads.plan.tables[name].splits) and context.config.keys not in CHOICE_PLANNERS
     if not split or len(measured) < context.config.samples or name in context.last_split:
         return KeyRebalance(Reason.BALANCED)
     keys, config = loads.key_estimate(name), context.config
     before = float(keys.worker_loads().max() / keys.worker_loads().mean())
     planner, limits = ALGORITHMS[config.keys], _key_config(config, config.max_imbalance)
-    plan = plan_fewer_owners(planner, keys.key_loads(), limits, config.new_rng())
+    plan = plan_fewer_owners(
+        planner, keys.key_loads(), limits, config.new_rng(), as_even_as_now=True
+    )
+    unchanged = KeyRebalance(Reason.BALANCED, None, before, before)
     if plan is None:
-        return KeyRebalance(Reason.BALANCED, None, before, before)
-    return _accepted(keys, key_change(keys, plan, context), before)
+        return unchanged
+    step = _accepted(keys, key_change(keys, plan, context), before)
+    # Keys that may not move back yet can leave the plan less even than it was made.
+    return step if step.after <= max(before + 1e-3, 1 + config.max_imbalance / 2) else unchanged
 
 
 def _accepted(keys: KeyEstimate, change: KeyChange, before: float) -> KeyRebalance:
@@ -120,12 +141,16 @@ def _accepted(keys: KeyEstimate, change: KeyChange, before: float) -> KeyRebalan
 
 
 def _key_config(config: Balancing, max_imbalance: float, **more: Any) -> KeyConfig:
-    limits = KeyConfig(max_imbalance, config.max_table, config.beta, config.most_owners)
+    owners = 1 if config.keys == "hash" else config.most_owners  # it has no table at all
+    limits = KeyConfig(max_imbalance, config.max_table, config.beta, owners)
     return replace(limits, **more)
 
 
 def _run_planner(keys: KeyEstimate, max_imbalance: float, context: DecisionContext) -> KeyChange:
-    """Return what the configured planner changes; keys that moved recently cost more."""
+    """Return what the configured planner changes; keys that moved recently cost more.
+
+    If keys would return to workers that they left recently, it plans again around them.
+    """
     config, state = context.config, keys.state_bytes.copy()
     state[keys.heavy][_recently_moved(keys, context.recently_left)] *= RECENT_MOVE_PENALTY
     room = max(config.max_table - len(light_table_entries(keys)), config.max_table // 2)
@@ -133,9 +158,18 @@ def _run_planner(keys: KeyEstimate, max_imbalance: float, context: DecisionConte
         _key_config(config, max_imbalance, shrink=keys.query not in context.last_split),
         max_table=room,
     )
-    planner = ALGORITHMS[config.keys]
-    plan = plan_with_splits(planner, keys.key_loads(state), limits, config.new_rng())
-    return key_change(keys, plan, context)
+    planner, problem, rng = ALGORITHMS[config.keys], keys.key_loads(state), config.new_rng()
+    if config.keys in CHOICE_PLANNERS:
+        return key_change(keys, planner(problem, limits, rng), context)
+    change = key_change(keys, plan_with_splits(planner, problem, limits, rng), context)
+    held_back = change.held_back
+    for _ in range(MAX_REPLANS):
+        if not change.held_back.any():
+            break
+        around = replace(problem, immovable=problem.immovable_mask | held_back)
+        change = key_change(keys, plan_with_splits(planner, around, limits, rng), context)
+        held_back = held_back | change.held_back
+    return replace(change, held_back=held_back)
 
 
 def _lower_bounds(keys: KeyEstimate, config: Balancing) -> tuple[LowerBound, LowerBound]:
@@ -144,7 +178,7 @@ def _lower_bounds(keys: KeyEstimate, config: Balancing) -> tuple[LowerBound, Low
     Heavy are keys that exceed the target next to the fixed load of the emptiest worker; each
     worker keeps its heaviest one.
     """
-    mean = float(keys.worker_loads().mean())
+    mean = keys.mean_load_when_split(config.most_owners)
     cost, fixed = keys.least_costs(config.most_owners) / mean, keys.cost[keys.immovable] / mean
     least = max_load_lower_bound(cost, fixed, config.target_imbalance)
     heavy = np.flatnonzero(cost + fixed.min() > 1 + config.target_imbalance)

@@ -5,8 +5,9 @@ run, a plan decided at the end of batch b is in force from b + 2 on, and traffic
 batch: it starts at the end of b and its plan is considered at the end of b + 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,11 +17,13 @@ from evenflow.model import (
     Decision,
     KeyStats,
     Plan,
+    Proposal,
     QueryLoad,
     RoutingTable,
     Snapshot,
 )
 from evenflow.model.arrays import Floats, Indices
+from evenflow.planning.controller.approval import await_approval, follow_approved
 from evenflow.planning.controller.arrivals import (
     mean_query_loads,
     mean_stream_bytes,
@@ -44,9 +47,15 @@ class Replay:
 
 
 def replay_history(
-    snapshots: Sequence[Snapshot], config: Balancing, workers: int | None = None
+    snapshots: Sequence[Snapshot],
+    config: Balancing,
+    workers: int | None = None,
+    answers: Mapping[int, bool] = MappingProxyType({}),
 ) -> Replay:
-    """Run the controller over recorded batches, with the recorded number of workers or another."""
+    """Run the controller over recorded batches, with the recorded number of workers or another.
+
+    `answers` to proposals are by batch (`recorded_answers`).
+    """
     if not snapshots:
         raise InputError("no batches are recorded; a replay needs at least one")
     first_plan = snapshots[0].plan
@@ -60,16 +69,24 @@ def replay_history(
     replayed: list[BalanceMetrics] = []
     repair_basis: Snapshot | None = None  # the last one that a repair was planned from
     repair: Plan | None = None
+    standing: Proposal | None = None
     for recorded in snapshots:
         next_plan = _host_recorded_queries(next_plan, recorded, window, config)
         plan = _align_queries(plan, next_plan)
         workers_to_drain = frozenset[int]() if resized else recorded.workers_to_drain
+        if config.autoscale is not None:
+            workers_to_drain = next_plan.drained  # the recorded ones may be those of autoscaling
         snapshot = snapshot_under_plan(recorded, plan, next_plan, workers_to_drain)
         window = [*select_window(window, config.window), snapshot]
         replayed.append(measured_balance([snapshot]))
-        decision = propose(window, decisions, config, repair)
+        if standing is not None and snapshot.batch in answers:
+            standing = standing.answer(approve=answers[snapshot.batch])
+        decision = follow_approved(standing, window, decisions, config) or propose(
+            window, decisions, config, repair
+        )
         if used_repair(decision):
             repair = None
+        decision, standing, _ = await_approval(decision, standing, window, decisions, config)
         may_repair = repair is None and decision.plan is None
         if may_repair and is_repair_due(repair_basis, snapshot, config):
             repair_basis, repair = snapshot, plan_traffic_repair(window, config)

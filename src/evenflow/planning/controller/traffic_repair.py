@@ -10,11 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from evenflow.model import Decision, LoadSeries, Plan, Reason, Snapshot, Trigger
+from evenflow.model import Decision, LoadSeries, Plan, Reason, Snapshot, StreamsByQuery, Trigger
 from evenflow.model.arrays import Workers
 from evenflow.model.words import reason_words
 from evenflow.planning.controller.arrivals import (
-    StreamsByQuery,
     active_capacities,
     build_subscriptions,
     mean_query_loads,

@@ -50,7 +50,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """The plan that the controller would choose, and its effect. The run itself does not change."""
+    """The plan that the controller would choose, and its effect. The run itself does not change.
+
+    `message` says what the plan does, such as which keys it splits; empty: nothing.
+    """
 
     plan: Plan
     before: BalanceMetrics
@@ -58,6 +61,7 @@ class ScenarioResult:
     moves: tuple[Move, ...]
     moved_bytes: float
     verdicts: tuple[Verdict, ...]
+    message: str = ""
 
 
 def evaluate_scenario(
@@ -70,7 +74,7 @@ def evaluate_scenario(
     changed = _apply_scenario(window, scenario)
     eager = replace(
         config, samples=1, confidence=0.0, min_excess=0.0, min_gain=0.0, move_seconds_per_mb=0.0,
-        cooldown=0, budget_bytes=None, budget_items=None,
+        cooldown=0, budget_bytes=None, budget_items=None, autoscale=None,
     )  # fmt: skip
     decision = decide(changed, (), eager)
     last = changed[-1]
@@ -89,6 +93,7 @@ def evaluate_scenario(
         moves=moves_between(current, plan),
         moved_bytes=moved_bytes(current, plan, last),
         verdicts=(*decision.verdicts, *_overload_verdicts(after, last)),
+        message=decision.message if decision.plan is not None else "",
     )
 
 

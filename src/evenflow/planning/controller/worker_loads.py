@@ -106,12 +106,16 @@ class WorkerLoads:
         return result
 
     def is_surely_above(
-        self, bound: float, confidence: float, planned: Collection[str] = ()
+        self,
+        bound: float,
+        confidence: float,
+        planned: Collection[str] = (),
+        row_errors: float = FIRST_PLAN_ERRORS,
     ) -> bool:
         """Tell whether max over mean load exceeds a bound, each load less what noise explains.
 
         Keys are corrected for chance (`key_estimate`), so the load of a keyed query counts less
-        half a standard error of its rows. If a plan was made since its shares last changed
+        `row_errors` standard errors of its rows. If a plan was made since its shares last changed
         (`planned`), that plan fits the noise it was made from, and `confidence` standard errors
         count. So they do for all other noise.
         """
@@ -122,7 +126,7 @@ class WorkerLoads:
         for name, query in self.keyed_queries.items():
             measured = query.series[:, active].mean(axis=0)
             variance += (confidence * query.excess_error * measured) ** 2
-            errors = confidence if name in planned else FIRST_PLAN_ERRORS
+            errors = confidence if name in planned else row_errors
             variance += errors**2 * query.row_variance
         whole = self.whole_series[:, active]
         variance += (confidence * _relative_error(whole) * whole.mean(axis=0)) ** 2

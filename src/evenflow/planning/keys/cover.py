@@ -57,7 +57,11 @@ def _cover_owners(keys: KeyLoads, config: KeyConfig, goal: BalanceGoal) -> Worke
     ]
     if not any(finder.is_feasible(offer, goal.max_load) for offer in offers):
         stay = np.where(goal.fixed_keys, keys.owner, keys.home)
-        offers += [_search_limit(finder, goal), finder.moves_to(stay, np.inf)]
+        offers += [
+            finder.moves_to(keys.owner, goal.max_load),
+            _search_limit(finder, goal),
+            finder.moves_to(stay, np.inf),
+        ]
     best = min(offers, key=lambda offer: finder.rank(offer, goal.max_load))
     return finder.owners(best)
 

@@ -14,9 +14,13 @@ Mixed starts with n = 0 and raises n by the entries that were too many.
 Departures
 - The listing of Mixed sets n to the excess of the last try, which can alternate for ever between
   two values. Here the excess is added to n, up to the size of the table.
-- If even the full clean-up leaves too many entries, the smallest table of that, MinTable and the
-  current owners wins, of equals the better balance, then the least state moved.
-- MixedBF includes n = 0; plans are ordered in the same way, then by small n.
+- If even the full clean-up leaves too many entries, Mixed degenerates to MinTable (section V.B);
+  the full clean-up itself wins if its table is smaller, or as small and better balanced.
+
+Ties
+    Phase I takes entries of equal state by their number, LLFD keys of equal psi or cost too.
+    MixedBF tries n = 0 to N_A. Its best plan has the fewest entries beyond the bound, of equals the
+    least load beyond the limit, then the least state moved, then the smallest n.
 """
 
 import numpy as np
@@ -77,7 +81,7 @@ def mixed_owners(keys: KeyLoads, config: KeyConfig, goal: BalanceGoal) -> Worker
         if sent_home == len(table_keys):
             break
         sent_home = min(sent_home + excess, len(table_keys))
-    candidates = (keys.owner, owner, _mintable_owners(keys, goal))
+    candidates = (_mintable_owners(keys, goal), owner)
     return best_owners(keys, config, goal, candidates)
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from evenflow.model import KeyLoads
-from evenflow.planning.keys.baselines import hash_only, pkg, readj, simple
+from evenflow.planning.keys.baselines import hash_only, readj, readj_pairs, simple
+from evenflow.planning.keys.choices import d_choices, pkg, w_choices
 from evenflow.planning.keys.compact import compact
 from evenflow.planning.keys.cover import cover
 from evenflow.planning.keys.exact import exact
@@ -22,10 +23,16 @@ ALGORITHMS: Mapping[str, KeyPlanner] = {
     "mixedbf": mixedbf,
     "compact": compact,
     "readj": readj,
+    "readj-pairs": readj_pairs,
     "pkg": pkg,
+    "d-choices": d_choices,
+    "w-choices": w_choices,
     "cover": cover,
     "exact": exact,
 }
+
+CHOICE_PLANNERS = ("pkg", "d-choices", "w-choices")
+"""Planners that split keys by a rule of their own; for queries that divide rows without copies."""
 
 
 def warm_up(algorithm: str) -> None:

@@ -55,14 +55,19 @@ class SplitSearch:
         """Return the most load that any worker may have next to its immovable load."""
         return (1 + self.config.max_imbalance) * self.mean_load - float(self.immovable_loads.min())
 
+    def mean_load_with(self, counts: Mapping[int, int]) -> float:
+        """Return the mean load of a worker if keys have so many owners: shared cost adds to it."""
+        shared = sum(float(self.keys.shared_cost[k]) * (n - 1) for k, n in counts.items())
+        return self.mean_load + shared / self.keys.workers
+
     def plan(self, counts: Mapping[int, int]) -> KeyPlan:
         """Grow the number of owners of keys, from `counts`, until the bound is kept."""
         counts = {key: count for key, count in counts.items() if count > 1}
-        best, best_rank, stale = None, (np.inf, np.inf), 0
+        best, best_rank, stale, mean = None, (np.inf, np.inf), 0, self.mean_load_with(counts)
         while True:
             plan = self._plan_for(counts)
-            # Shared cost counts: a plan that is even because all workers have more is not better.
-            over = float(plan.loads.max()) / self.mean_load - 1 - self.config.max_imbalance
+            # A plan that is even because more owners give all workers more is not better.
+            over = float(plan.loads.max()) / mean - 1 - self.config.max_imbalance
             rank = (round(max(over, 0.0), 3), float(sum(counts.values())))
             stale = stale + 1 if rank[0] >= best_rank[0] else 0
             if best is None or rank < best_rank:
@@ -89,6 +94,12 @@ class SplitSearch:
             key: min(len(owners), self.least_owners(key, room))
             for key, owners in self.keys.splits.items()
         }
+
+    def counts_without_cold(self) -> dict[int, int]:
+        """Return the present numbers of owners, but one for keys that hardly cost anything."""
+        least = LEAST_PIECE_GAIN * self.mean_load
+        splits = self.keys.splits.items()
+        return {key: len(o) if self.keys.cost[key] >= least else 1 for key, o in splits}
 
     def _limit(self, loads: Floats) -> float:
         return float(loads.mean()) * (1 + self.config.max_imbalance) * (1 + TOLERANCE)
@@ -148,7 +159,8 @@ class SplitSearch:
         Present owners come first if the piece fits there, then the least loaded workers.
         """
         keys, fixed = self.keys, self.immovable_loads
-        limit, load = (1 + self.config.max_imbalance) * self.mean_load, fixed.copy()
+        limit = (1 + self.config.max_imbalance) * self.mean_load_with(counts)
+        load = fixed.copy()
         splits: dict[int, Owners] = {}
         for key in sorted(counts, key=lambda key: (-keys.piece_cost(key, counts[key]), key)):
             piece, present = keys.piece_cost(key, counts[key]), keys.owners_of(key)
@@ -166,6 +178,8 @@ def plan_with_splits(planner: KeyPlanner, keys: KeyLoads, config: KeyConfig, rng
     """Plan keys with any planner of whole keys, and split those that it cannot place."""
     if not keys.splits and (config.max_owners < 2 or not keys.divisible):
         return planner(keys, config, rng)
+    if not keys.cost.any():
+        return KeyPlan(keys.owner, keys.worker_loads(), splits=keys.splits)
     fewer = plan_fewer_owners(planner, keys, config, rng) if config.shrink else None
     if fewer is not None:
         return fewer
@@ -182,18 +196,35 @@ def plan_with_splits(planner: KeyPlanner, keys: KeyLoads, config: KeyConfig, rng
 
 
 def plan_fewer_owners(
-    planner: KeyPlanner, keys: KeyLoads, config: KeyConfig, rng: Rng
+    planner: KeyPlanner,
+    keys: KeyLoads,
+    config: KeyConfig,
+    rng: Rng,
+    *,
+    as_even_as_now: bool = False,
 ) -> KeyPlan | None:
-    """Return a plan with fewer owners of keys that cooled down; None if it would not last."""
-    calm = replace(config, max_imbalance=config.max_imbalance / 2)
-    search = SplitSearch(planner, keys, calm, rng)
-    counts, owners = search.shrunk_counts(), sum(map(len, keys.splits.values()))
-    if sum(counts.values()) >= owners:
+    """Return a plan with fewer owners of keys that cooled down; None if it would not last.
+
+    It must keep half of the bound. With `as_even_as_now`, it may also be as even as now: what other
+    split keys cost every owner can take more than that.
+    """
+    if not keys.cost.any():
         return None
-    plan = search.plan(counts)
-    fewer = sum(map(len, plan.splits.values())) + len(keys.splits) - len(plan.splits) < owners
-    even = float(plan.loads.max()) <= (1 + calm.max_imbalance) * search.mean_load * (1 + TOLERANCE)
-    return plan if fewer and even else None
+    limit = config.max_imbalance / 2
+    if as_even_as_now:
+        now = float(keys.worker_loads().max()) * keys.workers / float(keys.cost.sum()) - 1
+        limit = max(limit, now)
+    calm = replace(config, max_imbalance=limit)
+    search = SplitSearch(planner, keys, calm, rng)
+    owners, most = sum(map(len, keys.splits.values())), (1 + limit) * search.mean_load
+    for counts in (search.shrunk_counts(), search.counts_without_cold()):
+        if sum(counts.values()) >= owners:
+            continue
+        plan = search.plan(counts)
+        fewer = sum(map(len, plan.splits.values())) + len(keys.splits) - len(plan.splits) < owners
+        if fewer and float(plan.loads.max()) <= most * (1 + TOLERANCE):
+            return plan
+    return None
 
 
 def _split_verdicts(keys: KeyLoads, config: KeyConfig, plan: KeyPlan) -> tuple[Verdict, ...]:

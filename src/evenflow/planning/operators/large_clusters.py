@@ -54,6 +54,11 @@ def overlapping_domains(workers: int, size: int) -> list[Indices]:
     return [(worker + np.arange(min(size, workers))) % workers for worker in range(workers)]
 
 
+def _refuse_capacities(config: OperatorConfig) -> None:
+    if config.capacities is not None:
+        raise InputError("parts of a cluster are planned for equal workers; leave out capacities")
+
+
 def _check_size(size: int) -> None:
     if size < 2:
         raise InputError(f"a domain needs at least 2 workers, got {size}")
@@ -86,6 +91,7 @@ def plan_domains(
     Operators that run nowhere yet are first assigned to the domains, as `variance` would to
     workers of different sizes.
     """
+    _refuse_capacities(config)
     placement = _assign_new_to_domains(snapshot, domains, rng)
     new = snapshot.is_new.copy()
     for workers in domains:
@@ -129,6 +135,7 @@ def plan_decentralised(
     load level is above capacity, with the worker of its domain it is least correlated with. Those
     busy with another exchange of the same round are passed over.
     """
+    _refuse_capacities(config)
     if snapshot.is_new.any():
         raise InputError("a decentralised run needs a worker for every operator")
     placement = snapshot.placement.copy()

@@ -33,12 +33,15 @@ class OperatorPlanMetrics:
     moved_load: float
 
 
-def measure_operator_plan(snapshot: OperatorSnapshot, placement: Workers) -> OperatorPlanMetrics:
-    """Measure a plan for a snapshot."""
+def measure_operator_plan(
+    snapshot: OperatorSnapshot, placement: Workers, config: OperatorConfig | None = None
+) -> OperatorPlanMetrics:
+    """Measure a plan for a snapshot; the imbalance is that of shares by capacity."""
     series = worker_series(snapshot.samples, placement, snapshot.workers)
     variances = series_variance(series)
-    loads = series.mean(axis=1)
-    mean = float(loads.mean())
+    capacity = (config or OperatorConfig()).worker_capacities(snapshot.workers)
+    loads = series.mean(axis=1) / capacity * float(capacity.mean())
+    mean = float(series.mean(axis=1).mean())
     moved = ~snapshot.is_new & (placement != snapshot.placement)
     return OperatorPlanMetrics(
         mean_variance=float(variances.mean()),
@@ -55,8 +58,9 @@ def capacity_verdicts(
     snapshot: OperatorSnapshot, placement: Workers, config: OperatorConfig
 ) -> tuple[Verdict, ...]:
     """Return a verdict for each of operator, total load and bursts that exceeds the capacity."""
-    capacity, load = config.capacity, snapshot.load
-    limit = capacity * (1 + 1e-9)  # sums of doubles are not exact
+    capacities, load = config.worker_capacities(snapshot.workers), snapshot.load
+    limits = capacities * (1 + 1e-9)  # sums of doubles are not exact
+    capacity, limit = float(capacities.max()), float(limits.max())
     verdicts = [
         Verdict(
             VerdictCode.OPERATOR_EXCEEDS_WORKER,
@@ -68,7 +72,7 @@ def capacity_verdicts(
         for o in np.flatnonzero(load > limit)
     ]
     mean = float(load.sum()) / snapshot.workers
-    if mean > limit:
+    if load.sum() > limits.sum():
         needed = int(np.ceil(float(load.sum()) / limit))
         verdicts.append(
             Verdict(
@@ -81,15 +85,15 @@ def capacity_verdicts(
         )
     series = worker_series(snapshot.samples, placement, snapshot.workers)
     levels = divergent_level(series)
-    bursting = np.flatnonzero(levels > limit)
+    bursting = np.flatnonzero(levels > limits)
     if len(bursting):
-        worst = int(np.argmax(levels))
+        worst = int(np.argmax(levels / limits))
         verdicts.append(
             Verdict(
                 VerdictCode.BURSTS_EXCEED_CAPACITY,
                 f"worker {worst}",
                 f"{len(bursting)} of {snapshot.workers} workers have mean load plus deviation "
-                f"above {capacity:.4g}, worker {worst} the most with {levels[worst]:.4g}: "
+                f"above {capacities[worst]:.4g}, worker {worst} the most with {levels[worst]:.4g}: "
                 "expect queues now and then",
                 mean + std_lower_bound(snapshot.samples, snapshot.workers),
             )

@@ -107,7 +107,7 @@ def try_pair(
 def correlation_round(
     step: int,
     theta: float,
-    capacity: float,
+    capacity: Floats,
     delta: float,
     rows: OperatorRows,
     placement: Workers,
@@ -118,7 +118,7 @@ def correlation_round(
     totals, loads = sum_by_worker(rows, placement, workers, False)
     for worker in range(workers):
         level = loads[worker] + np.sqrt(sum_of_squares(totals[worker]) / totals.shape[1])
-        if level <= capacity:
+        if level <= capacity[worker]:
             continue
         partner, least = -1, np.inf
         for other in range(workers):
@@ -191,7 +191,7 @@ def try_pair_plain(
 def correlation_round_plain(
     step: int,
     theta: float,
-    capacity: float,
+    capacity: Floats,
     delta: float,
     rows: OperatorRows,
     placement: Workers,
@@ -201,7 +201,7 @@ def correlation_round_plain(
     for worker in range(workers):
         totals = [rows.deviations[placement == other].sum(axis=0) for other in range(workers)]
         level = rows.load[placement == worker].sum() + totals[worker].std()
-        if level <= capacity or workers < 2:
+        if level <= capacity[worker] or workers < 2:
             continue
         rho = [centred_correlation(totals[worker], total) for total in totals]
         rho[worker] = np.inf

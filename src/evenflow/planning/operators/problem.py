@@ -135,6 +135,7 @@ class OperatorConfig:
     exchange      delta: score above which selective exchange moves an operator
     correlation   theta: pairs of workers less correlated than this are worth improving
     capacity      load that a worker can carry
+    capacities    the same of each worker, if they differ; `capacity` is then the unit
     move_price    variance, dynamic: gain that a unit of moved load must bring
     max_moves     variance, dynamic: operators moved at most in one plan
     traffic       variance: sources of each operator and the price of shipping them
@@ -147,14 +148,28 @@ class OperatorConfig:
     move_price: float = 0.05
     max_moves: int = 60
     traffic: SourceTraffic | None = None
+    capacities: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self) if f.name not in ("traffic", "correlation")):
+        others = ("traffic", "correlation", "capacities")
+        for name in (f.name for f in fields(self) if f.name not in others):
             require_non_negative(name, getattr(self, name))
+        if self.capacities is not None and not all(0 < c < np.inf for c in self.capacities):
+            raise InputError(f"capacities must be above 0, got {self.capacities}")
         if self.capacity == 0:
             raise InputError("capacity must be above 0, got 0")
         if not -1 <= self.correlation <= 1:
             raise InputError(f"correlation must lie in -1..1, got {self.correlation}")
+
+    def worker_capacities(self, workers: int) -> Floats:
+        """Return the capacity of each worker."""
+        if self.capacities is None:
+            return np.full(workers, self.capacity)
+        if len(self.capacities) != workers:
+            raise InputError(
+                f"{workers} workers need as many capacities, got {len(self.capacities)}"
+            )
+        return np.array(self.capacities, dtype=np.float64)
 
     def for_operators(self, operators: Indices) -> "OperatorConfig":
         """Return the config for some operators, in the order given: their part of the traffic."""

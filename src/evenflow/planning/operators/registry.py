@@ -34,6 +34,7 @@ from evenflow.planning.operators.problem import (
     OperatorSnapshot,
 )
 from evenflow.planning.operators.relabel_workers import relabel_workers
+from evenflow.planning.operators.unequal_workers import plan_with_ballast
 from evenflow.planning.operators.variance import variance
 from evenflow.planning.operators.worker_lists import OperatorRows
 
@@ -51,7 +52,10 @@ def plan_operators(
     _check_inputs(snapshot, config)
     if algorithm not in ALGORITHMS:
         raise InputError(f"unknown algorithm {algorithm}; choose one of {', '.join(ALGORITHMS)}")
-    plan = ALGORITHMS[algorithm](snapshot, config, rng)
+    if config.capacities is None:
+        plan = ALGORITHMS[algorithm](snapshot, config, rng)
+    else:
+        plan = plan_with_ballast(ALGORITHMS[algorithm], snapshot, config, rng)
     overloads = capacity_verdicts(snapshot, plan.placement, config)
     return replace(plan, verdicts=(*overloads, *plan.verdicts))
 
@@ -130,7 +134,8 @@ def _plan_pairwise(
     rows = _scaled_rows(snapshot, config, rng if companion == "rand-glb" else None)
     balance_round(step, config.balance, delta, rows, placement, workers)
     if improve_correlation:
-        correlation_round(step, config.correlation, 1.0, delta, rows, placement, workers)
+        limits = config.worker_capacities(workers) / config.capacity
+        correlation_round(step, config.correlation, limits, delta, rows, placement, workers)
     return OperatorPlan(placement)
 
 

@@ -15,6 +15,13 @@ worse than LeastCost. The last term spends the slack on better workers and saves
 Both weigh little: w0 is the least rate of q, and queries of one source count as of two.
 Ties: least load, lowest index. If no worker that has a source has room, the least loaded does.
 
+Equation 4's absolute slack alpha lets the first arrivals gather on few workers. That pays for a
+query whose rarest source fits on one worker. A source with more live queries than a worker's share
+must flow to several workers anyhow; gathering then mixes all popular sources on the same workers.
+So alpha is measured by popularity: it shrinks by the number of workers that the live queries of the
+query's rarest source fill, down to 1. Queries of one source mix nothing and keep it. (Appendix D
+bounds alpha only from above, at thousands.)
+
 Bounded re-placement (off unless moves are allowed): after an arrival, and after a departure, up to
 MAX_RECONSIDERED live queries of each source of that query are reconsidered; one that saves traffic
 by moving is moved, if it is not pinned and its new worker stays within the bound.
@@ -28,19 +35,20 @@ import numpy as np
 from evenflow.jit import kernel
 from evenflow.model.arrays import NOWHERE, Bools, Indices, Rng
 from evenflow.planning.queries.online import (
+    ABSOLUTE_SLACK,
     ACTIVE_WORKERS,
+    SLACK,
     TOTAL_LOAD,
     TOTAL_QUERIES,
     OnlinePlacer,
     PlacementState,
     best_touched,
-    bound_after_arrival,
     place_arrival,
     place_query,
     remove_query,
     start_online,
 )
-from evenflow.planning.queries.problem import PlacementProblem
+from evenflow.planning.queries.problem import ROUNDING, PlacementProblem
 from evenflow.planning.queries.query_types import readers_by_source
 from evenflow.planning.queries.source_hosts import entry_of, is_hosted
 
@@ -75,6 +83,22 @@ def _replacement_state(problem: PlacementProblem, max_moves: int) -> Replacement
     start, queries = readers_by_source(subscriptions.starts, subscriptions.sources, sources)
     turn = np.zeros(sources, dtype=np.int64)
     return ReplacementState(start, queries, turn, problem.pinned != NOWHERE, budget)
+
+
+@kernel
+def herd_bound(state: PlacementState, query: int) -> float:
+    """Return the bound of equation 4 with alpha measured by the popularity of the query."""
+    begin, end = state.starts[query], state.starts[query + 1]
+    rarest = np.inf
+    for at in range(begin, end):
+        rarest = min(rarest, state.live_queries[state.sources[at]] + 1.0)
+    alpha, arrived = state.limits[ABSOLUTE_SLACK], state.totals[TOTAL_QUERIES] + 1
+    filled = rarest * state.limits[ACTIVE_WORKERS] / arrived  # workers, by its live queries
+    if filled > 1 and end - begin > 1:
+        alpha = min(alpha, max(1.0, alpha / filled))
+    spread = max(alpha * state.limits[ACTIVE_WORKERS] / arrived, state.limits[SLACK])
+    total = state.totals[TOTAL_LOAD] + state.query_load[query]
+    return float(total * (1 + spread) * (1 + ROUNDING))
 
 
 @kernel
@@ -137,7 +161,7 @@ def _reconsider(state: PlacementState, movers: ReplacementState, source: int) ->
         reconsidered += 1
         current = state.worker_of_query[query]
         remove_query(state, query)
-        target = choose_herd(state, query, bound_after_arrival(state, state.query_load[query]))
+        target = choose_herd(state, query, herd_bound(state, query))
         place_query(state, query, current)
         if target != NOWHERE and traffic_saved(state, query, target) > 0:
             remove_query(state, query)
@@ -154,8 +178,7 @@ def _process_events(
         if event < 0:
             remove_query(state, query)
         else:
-            bound = bound_after_arrival(state, state.query_load[event])
-            place_arrival(state, event, choose_herd(state, event, bound), over)
+            place_arrival(state, event, choose_herd(state, event, herd_bound(state, event)), over)
         if movers.budget[0] > 0:
             for at in range(state.starts[query], state.starts[query + 1]):
                 _reconsider(state, movers, state.sources[at])

@@ -6,7 +6,8 @@ loads groups are query types.
 
 MQP, minimum query type packing (4.1.1): workers are filled one after another. Each takes the
 largest remaining groups of equal queries until it has theta load; what exceeds its capacity goes
-back to the pool.
+back to the pool. Ties: of groups of equal remaining load the one that appeared first; workers are
+filled by their number, a group's queries by arrival.
 
 Single-source (4.2, figure 2): the source of the largest rate that still has unplaced queries goes
 to the worker with the most free capacity, as many queries as fit, and so on. Theorem 3: at most

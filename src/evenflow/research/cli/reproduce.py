@@ -150,7 +150,7 @@ def _as_json(
                 "cpu_seconds": section.cpu_seconds,
                 "results": str(out / f"{section.experiment.id}.parquet"),
                 "figures": [str(out / name) for name in section.figure_files],
-                "claims": [asdict(claim) for claim in section.claims],
+                "claims": [{**asdict(c), "verdict": c.verdict} for c in section.claims],
             }
             for section in sections
         ],
@@ -161,14 +161,16 @@ def _print_sections(sections: "list[ReportSection]", out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("experiment", "points", "CPU seconds", "claims that hold")
+    from evenflow.research.decide_claims import count_verdicts
+
+    table = Table("experiment", "points", "CPU seconds", "claims: hold, do not, not decided")
     for section in sections:
-        holding = sum(claim.holds for claim in section.claims)
+        counts = count_verdicts(section.claims).values()
         table.add_row(
             section.experiment.id,
             f"{section.point_count:,}",
             f"{section.cpu_seconds:,.1f}",
-            f"{holding} of {len(section.claims)}",
+            ", ".join(map(str, counts)),
         )
     console = Console()
     console.print(table)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 
-from evenflow.errors import SourceError
+from evenflow.errors import InputError, SourceError
+from evenflow.model.codes import OnBadFile
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
@@ -57,8 +59,8 @@ def bad_file_in(error: BaseException, batch: int) -> BadFile | None:
 def to_source_error(bad: BadFile) -> SourceError:
     """Say in one line which file stops the run."""
     return SourceError(
-        f"the file {bad.path} cannot be read: {bad.reason}; mend or remove it, "
-        "or set on_bad_file: skip"
+        f"the file {bad.path} cannot be read: {bad.reason}; put a good one in its place, or set "
+        "on_bad_file: skip to go on without its rows"
     )
 
 
@@ -92,3 +94,17 @@ def without_files(frame: "DataFrame", files: Sequence[BadFile]) -> "DataFrame":
     if not spellings:
         return frame
     return frame.where(~F.col("_metadata.file_path").isin(sorted(spellings)))
+
+
+def choose_on_bad_file(name: str, frame: "DataFrame", value: str) -> OnBadFile:
+    """Check what a source is to do with a file that cannot be read."""
+    if value not in tuple(OnBadFile):
+        raise InputError(f"on_bad_file must be 'stop' or 'skip', got {value!r}")
+    if value == OnBadFile.SKIP:
+        try:
+            frame.select("_metadata.file_path")
+        except PySparkException:
+            raise InputError(
+                f"source {name!r} has on_bad_file='skip', but it does not read files; remove it"
+            ) from None
+    return OnBadFile(value)

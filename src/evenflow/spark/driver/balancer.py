@@ -14,7 +14,9 @@ from evenflow.model import (
     Decision,
     Outcome,
     Plan,
+    Proposal,
     Snapshot,
+    StreamsByQuery,
     Trigger,
     VerdictCode,
     arrived_queries,
@@ -24,7 +26,9 @@ from evenflow.names import join_names
 from evenflow.planning import keys, operators
 from evenflow.planning.controller import (
     Balancing,
+    await_approval,
     decide,
+    follow_approved,
     is_repair_due,
     manual_decision,
     mean_query_loads,
@@ -40,12 +44,13 @@ from evenflow.planning.controller import (
 from evenflow.spark.driver.admit import complete_with_pins, describe_pins, with_verdicts
 from evenflow.spark.driver.completed_batch import CompletedBatch, Controller
 from evenflow.spark.driver.observe import ObserverState, observe
-from evenflow.spark.driver.plan_changes import StreamsByQuery, misplaced_pins
-from evenflow.storage.file_store import FileStore
+from evenflow.spark.driver.plan_changes import misplaced_pins
+from evenflow.spark.protocol.ledger import Ledger
 from evenflow.storage.history import HistoryWriter, has_history, read_history
 
 MAX_BATCHES_IN_MEMORY = 256  # the history on disk has more
 MAX_OUTCOME_DELAY_BATCHES = 64
+MAX_ENDED_PROPOSALS = 50
 
 
 class Balancer:
@@ -62,6 +67,7 @@ class Balancer:
         self.snapshots: deque[Snapshot] = deque(maxlen=MAX_BATCHES_IN_MEMORY)
         self.decisions: deque[Decision] = deque(maxlen=MAX_BATCHES_IN_MEMORY)
         self.outcomes: deque[Outcome] = deque(maxlen=MAX_BATCHES_IN_MEMORY)
+        self.ended_proposals: deque[Proposal] = deque(maxlen=MAX_ENDED_PROPOSALS)
         self._history: HistoryWriter | None = None
         self._observer_state = ObserverState()
         self._last_known_plan = Plan(0)
@@ -70,9 +76,10 @@ class Balancer:
         self._repair: Future[Plan] | None = None
         self._repair_basis: Snapshot | None = None
 
-    def open(self, store: FileStore, head: int) -> None:
-        """Continue from the recorded batches before `head`, and record from there on."""
-        self._history = HistoryWriter(store)
+    def open(self, ledger: Ledger) -> None:
+        """Continue from the recorded batches before the next one, and record from there on."""
+        store, head = ledger.store, 0 if ledger.head is None else ledger.head.batch
+        self._history = HistoryWriter(store, epoch=ledger.epoch, check_fence=ledger.check_fence)
         self._planner_thread.submit(_warm_up, self.config)
         if head == 0 or not has_history(store):
             return
@@ -107,10 +114,23 @@ class Balancer:
         if self.controller is not None:
             return self._user_decision(batch, self.controller(batch))
         history = tuple(self.snapshots), tuple(self.decisions)
+        approved = follow_approved(batch.proposal, *history, self.config)
+        if approved is not None:
+            return approved
         decision = propose(*history, self.config, self._finished_repair())
         if used_repair(decision):
             self._start_repair_if_due()
         return decision
+
+    def await_approval(
+        self, decision: Decision, batch: CompletedBatch
+    ) -> tuple[Decision, Proposal | None]:
+        """Return what may be done at once of an admitted decision, and the proposal that stands."""
+        history = tuple(self.snapshots), tuple(self.decisions)
+        approval = await_approval(decision, batch.proposal, *history, self.config)
+        if approval.ended is not None:
+            self.ended_proposals.append(approval.ended)
+        return approval.decision, approval.standing
 
     def explain(self, plan: Plan, message: str) -> Decision:
         """Return the decision to follow a plan that the planners did not make."""
@@ -165,11 +185,11 @@ class Balancer:
         """Plan a traffic repair on the planner thread, unless one is running."""
         if self._repair is not None and self._repair.done():
             self._repair = None
-        last = self.snapshots[-1]
-        if self._repair is None and is_repair_due(self._repair_basis, last, self.config):
+        last, config = self.snapshots[-1], self.config.effective()
+        if self._repair is None and is_repair_due(self._repair_basis, last, config):
             self._repair_basis = last
             self._repair = self._planner_thread.submit(
-                plan_traffic_repair, tuple(self.snapshots), self.config
+                plan_traffic_repair, tuple(self.snapshots), config
             )
 
     def _due_outcomes(self) -> list[Outcome]:

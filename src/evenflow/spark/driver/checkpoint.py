@@ -20,7 +20,7 @@ from evenflow.sql import STATE_VERSION
 from evenflow.storage.bundle import Bundle, PartRef, pack
 from evenflow.storage.file_store import FileStore
 
-CHECKPOINT_FORMAT = 4
+CHECKPOINT_FORMAT = 5
 _LAST_RELEASE_OF_FORMAT = {1: "0.1", 2: "0.1"}
 
 
@@ -68,7 +68,7 @@ class Checkpoint:
             first = self._first_entry(registry, plan, subscriptions)
         driver = f"{socket.gethostname()}, process {os.getpid()}, {uuid.uuid4().hex[:12]}"
         entry, is_new = self.ledger.take_over(driver, first)
-        self.spark_folder.open(entry.spark_files)
+        self.spark_folder.open(entry.spark_files, entry.batch)
         return is_new
 
     def _create_meta(self, meta: dict[str, Any]) -> bool:

@@ -6,9 +6,9 @@ results are kept. So disk use depends on state and results, not on the number of
 
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.commands import delete_commands
-from evenflow.spark.driver.spark_folder import OFFSET_FOLDER
+from evenflow.spark.driver.spark_folder import PLAN_FOLDER
 from evenflow.spark.protocol.envelope import CHUNK_FOLDER
-from evenflow.spark.protocol.ledger import Entry
+from evenflow.spark.protocol.ledger import PROPOSAL_FOLDER, Entry
 from evenflow.spark.worker.crash_blame import delete_notes
 from evenflow.storage.file_store import FileStore
 
@@ -28,7 +28,7 @@ def clean_up(checkpoint: Checkpoint, before: Entry, head: Entry) -> None:
 
 
 def delete_unreferenced(checkpoint: Checkpoint, head: Entry) -> None:
-    """Delete states, hand-offs, offsets and notes that no entry refers to; lists all of them."""
+    """Delete states, hand-offs, Spark's plans and notes that no entry names; lists all of them."""
     store = checkpoint.store
     entries = checkpoint.ledger.delete_unreferenced()
     live = {file for entry in entries for files in entry.live_files.values() for file in files}
@@ -36,10 +36,11 @@ def delete_unreferenced(checkpoint: Checkpoint, head: Entry) -> None:
     live |= {derived.rows.file for entry in entries for derived in entry.derived_rows}
     live |= {change.rows.file for entry in entries for change in entry.subscription_changes}
     live |= {f for entry in entries for kept in entry.kept_states.values() for f in kept.live_files}
-    live |= {ref.file for entry in entries for ref in entry.spark_files.values()}
+    live |= {file for entry in entries for file in entry.spark_files.values()}
+    live |= {entry.proposal.file for entry in entries if entry.proposal is not None}
     # Younger files may belong to an attempt that is still running.
     young = f"{head.batch - 1:012d}"
-    for folder in ("state", "exchange", OFFSET_FOLDER):
+    for folder in ("state", "exchange", PLAN_FOLDER, PROPOSAL_FOLDER):
         files = [f"{folder}/{name}" for name in store.list_names(folder) if name[:12] < young]
         store.delete(file for file in files if file not in live)
     _delete_committed_chunks(store, head)

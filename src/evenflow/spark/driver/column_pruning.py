@@ -30,7 +30,7 @@ def needed_columns(registries: Sequence[Registry], sources: Sequence[str]) -> So
     needed = {}
     for name in sources:
         columns = {column for registry in registries for column in registry.needed_columns(name)}
-        schema = registries[0].streams[name].schema
+        schema = max((r.streams[name].schema for r in registries), key=len)  # it may be widened
         needed[name] = tuple(column for column in schema.names if column in columns)
     return needed
 

@@ -7,12 +7,13 @@ an accepted command survives a crash of the driver, and no command is applied tw
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.tenants import Tenants
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.pending_state import (
     COMMAND_FOLDER,
@@ -29,8 +30,10 @@ from evenflow.spark.driver.plan_changes import (
     feasible_part,
     place_waiting_queries,
 )
+from evenflow.spark.driver.replacement import ReplaceQuery, switch_filled
 from evenflow.spark.driver.submission import CheckedProgram, Submission
-from evenflow.spark.protocol.ledger import SubscriptionChange
+from evenflow.spark.driver.tenant_checks import check_queries, check_subscriptions
+from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
@@ -48,6 +51,7 @@ class TakenCommands:
     requested_plan  a plan that a caller wants to be followed
     applied         how many commands of the log are included so far
     watermark_resets  source -> its watermark from now on
+    approve         the answer to the proposal that stands; None: nobody answered
     """
 
     registry: Registry
@@ -58,6 +62,7 @@ class TakenCommands:
     requested_plan: Plan | None
     applied: int
     watermark_resets: Mapping[str, int]
+    approve: bool | None
 
 
 class CommandLog:
@@ -98,7 +103,7 @@ class CommandLog:
         except Exception as error:  # an operator's module may raise anything
             self.refused.append(str(error))
 
-    def compile(self, submission: Submission) -> CheckedProgram:
+    def compile(self, submission: Submission | ReplaceQuery) -> CheckedProgram:
         """Compile a submission without the lock, so that no commit waits for it."""
         with self.lock:
             state = self._pending_or_current()
@@ -125,7 +130,8 @@ class CommandLog:
 
     def subscribe(self, name: str, rows: pa.Table, *, subscribe: bool) -> None:
         """Add or remove subscriptions of a template at the next commit."""
-        self.submit(ChangeSubscriptions(name, self._checkpoint.store_rows(rows), subscribe))
+        ref = self._checkpoint.store_rows(rows)
+        self.submit(ChangeSubscriptions(name, ref, subscribe, len(rows)))
 
     def request_plan(self, plan: Plan) -> None:
         """Follow a plan: state is released in one batch, routing follows in the next."""
@@ -152,6 +158,19 @@ class CommandLog:
         requests = (self._pending, self._requested_plan, self._requested_drain)
         return any(request is not None for request in requests)
 
+    def check_queries(self, submission: Submission, tenants: Tenants) -> None:
+        """Refuse a query that its tenant may not have in addition."""
+        with self.lock:
+            check_queries(self._pending_or_current().registry, submission.tenant, tenants)
+
+    def check_subscriptions(self, name: str, count: int, tenants: Tenants) -> None:
+        """Refuse subscriptions that the tenant of a template may not have in addition."""
+        with self.lock:
+            state, head = self._pending_or_current(), self._checkpoint.head()
+            changes = (*head.subscription_changes, *state.subscription_changes)
+            entry = replace(head, subscription_changes=changes)
+            check_subscriptions(state.registry, entry.subscription_count, name, count, tenants)
+
     def next_registry(self) -> Registry:
         """Return what will be hosted after the next commit."""
         with self.lock:
@@ -164,10 +183,20 @@ class CommandLog:
         plan = place_waiting_queries(state.plan, state.registry, self.place_arrivals)
         return state.registry, plan
 
-    def preview(self, submission: Submission, checked: CheckedProgram) -> Registry:
+    def preview(self, submission: Submission | ReplaceQuery, checked: CheckedProgram) -> Registry:
         """Return what would be hosted with one more query, or refuse the query."""
         with self.lock:
             return self._pending_after(submission, checked).registry
+
+    def switch_filled(self, entry: Entry) -> None:
+        """Let queries take the places they wait for, after the batch of `entry`, with `lock` held.
+
+        It follows from the entry alone, so a batch that is run again switches the same ones.
+        """
+        state = self._pending_or_current()
+        registry, plan = switch_filled(state.registry, state.plan, entry)
+        if registry is not state.registry:
+            self._pending = replace(state, registry=registry, plan=plan)
 
     def take(self) -> TakenCommands:
         """Return everything pending, for the commit at hand; call it with `lock` held."""
@@ -185,6 +214,7 @@ class CommandLog:
             requested_plan=requested_plan,
             applied=self._next_number,
             watermark_resets=state.watermark_resets,
+            approve=state.approve,
         )
 
     def finish_drain(self, plan: Plan) -> None:
@@ -206,7 +236,8 @@ class CommandLog:
         head, ledger = self._checkpoint.head(), self._checkpoint.ledger
         plan = ledger.plan(head.latest_plan_number)
         registry, quarantined = ledger.registry(head.registry_version), frozenset(head.quarantined)
-        return PendingState(registry, plan, quarantined=quarantined)
+        proposal = None if head.proposal is None else head.proposal.number
+        return PendingState(registry, plan, quarantined=quarantined, proposal=proposal)
 
 
 def delete_commands(store: FileStore, numbers: Iterable[int]) -> None:

@@ -5,9 +5,19 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evenflow.model.time import NO_WATERMARK_US
+from evenflow.spark.driver.replacement import (
+    inherited_uids,
+    next_filling,
+    rename_changes,
+    rename_entry,
+    rename_kept_states,
+    rename_report,
+)
+from evenflow.spark.driver.slowed_queries import Pace, next_slowed, waiting_totals
 from evenflow.spark.protocol.ledger import (
     Entry,
     KeptState,
+    ProposalRef,
     SubscriptionChange,
     query_watermark_us,
 )
@@ -25,7 +35,9 @@ class NextState:
     kept_states  states of the queries that failed in this batch
     combined     uids of the aggregates whose rows the router combines
     watermark_resets  source -> its watermark from the next batch on
+    paces        uids of the queries that are slowed -> how far they may go
     block_list   the list of merged results
+    proposal     the plan that waits for approval
     """
 
     registry: Registry
@@ -38,7 +50,9 @@ class NextState:
     kept_states: Mapping[str, KeptState] = field(default_factory=dict)
     combined: frozenset[str] = frozenset()
     watermark_resets: Mapping[str, int] = field(default_factory=dict)
+    paces: Mapping[str, Pace] = field(default_factory=dict)
     block_list: str | None = None
+    proposal: ProposalRef | None = None
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
@@ -61,12 +75,22 @@ def next_entry(
 ) -> Entry:
     """Return the entry of the next batch; `registry` is the one in force in `entry`."""
     reports = [report for report in reports if not report.idle]
+    if uids := inherited_uids(registry, next_state.registry):
+        entry, reports = rename_entry(entry, uids), [rename_report(r, uids) for r in reports]
+        next_state = replace(
+            next_state,
+            subscription_changes=rename_changes(next_state.subscription_changes, uids),
+            kept_states=rename_kept_states(next_state.kept_states, uids),
+        )
     hosted = next_state.registry.by_uid.keys()
     state_refs, due_us = dict(entry.state_refs), dict(entry.due_us)
     live_files, quarantined = dict(entry.live_files), dict(entry.quarantined)
     late, poison = Counter(entry.late), Counter(entry.poison)
     ahead, set_aside_bytes = Counter(entry.ahead), Counter(entry.set_aside_bytes)
+    subscriptions = {uid: dict(counts) for uid, counts in entry.subscriptions.items()}
     for report in reports:
+        for uid, number in report.subscriptions.items():
+            subscriptions.setdefault(uid, {})[report.worker] = number
         if report.state_ref is not None:
             state_refs[report.worker] = report.state_ref
         live_files[report.worker], due_us[report.worker] = report.live_files, report.due_us
@@ -84,6 +108,14 @@ def next_entry(
     }
     running = hosted - quarantined.keys()
     kept_states, changes = next_kept_states(entry, next_state, hosted)
+    slowed = next_slowed(
+        entry,
+        waiting_totals(entry, reports),
+        next_state.paces,
+        running=running,
+        quarantined=quarantined,
+        resumed=next_state.resumed,
+    )
     watermarks, previous = next_watermarks(entry, registry, reports), entry.watermarks
     resets = dict(entry.watermark_resets)
     if next_state.watermark_resets:
@@ -117,10 +149,18 @@ def next_entry(
         commands_applied=next_state.commands_applied,
         late={uid: rows for uid, rows in late.items() if rows and uid in hosted},
         poison=dict(poison),
-        combined=next_state.combined & running,
+        combined=(next_state.combined & running) - slowed.keys(),
         ahead=dict(ahead),
         set_aside_bytes=dict(set_aside_bytes),
+        subscriptions={
+            uid: {worker: n for worker, n in counts.items() if n}
+            for uid, counts in subscriptions.items()
+            if uid in hosted and any(counts.values())
+        },
+        slowed=slowed,
         block_list=next_state.block_list,
+        proposal=next_state.proposal,
+        filling=next_filling(entry, next_state.registry, watermarks),
     )
 
 
@@ -163,7 +203,12 @@ def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report])
             spec = registry.streams[stream]
             if not spec.derived:
                 _raise_watermark(watermarks, stream, latest_us - spec.delay_us)
-    _raise_derived(watermarks, registry, entry.previous_watermarks)
+    held_us = {
+        uid: slowed.previous_held_us
+        for uid, slowed in entry.slowed.items()
+        if slowed.previous_held_us is not None and uid not in entry.quarantined
+    }
+    _raise_derived(watermarks, registry, entry.previous_watermarks, held_us)
     return watermarks
 
 
@@ -204,11 +249,21 @@ def eventual_watermarks(watermarks: Watermarks, registry: Registry) -> dict[str,
     return result
 
 
-def _raise_derived(watermarks: dict[str, int], registry: Registry, inputs: Watermarks) -> None:
-    """Raise the watermarks of derived streams to those that `inputs` give their queries."""
+def _raise_derived(
+    watermarks: dict[str, int],
+    registry: Registry,
+    inputs: Watermarks,
+    held_us: Mapping[str, int] | None = None,
+) -> None:
+    """Raise the watermarks of derived streams to those that `inputs` give their queries.
+
+    `held_us` are the watermarks of slowed queries, by uid.
+    """
     for name, spec in registry.streams.items():
         if spec.derived and name in registry.queries:
-            query_us = query_watermark_us(registry.queries[name], inputs)
+            query = registry.queries[name]
+            query_us = query_watermark_us(query, inputs)
+            query_us = min(query_us, (held_us or {}).get(query.uid, query_us))
             if query_us > NO_WATERMARK_US:
                 _raise_watermark(watermarks, name, query_us - spec.delay_us)
 
@@ -219,7 +274,7 @@ def _raise_watermark(watermarks: dict[str, int], stream: str, to_us: int) -> Non
 
 def has_due_work(entry: Entry, registry: Registry) -> bool:
     """Return whether a batch without new rows would have something to do."""
-    if entry.incoming or entry.derived_rows or entry.resumed:
+    if entry.incoming or entry.derived_rows or entry.resumed or entry.waiting:
         return True
     if entry.next_plan_number is not None:
         return True

@@ -1,4 +1,4 @@
-"""The commit of a batch: observe, propose, admit, record, commit.
+"""The commit of a batch: observe, propose, admit, await approval, record, commit.
 
 Entry b + 1 of the ledger commits batch b. Everything before it is written under names that a replay
 of batch b writes again, so a crash at any point leaves all of the batch or nothing of it.
@@ -12,9 +12,12 @@ from dataclasses import replace
 import pyarrow as pa
 
 from evenflow.errors import FencedError
-from evenflow.model import Plan, VerdictCode, may_move_state
+from evenflow.model import Plan, Proposal, VerdictCode, may_move_state
+from evenflow.model.alert import AlertRules
 from evenflow.model.retention import Retention
 from evenflow.spark.driver.admit import admit, complete_with_pins, with_verdicts
+from evenflow.spark.driver.alert_book import AlertBook
+from evenflow.spark.driver.alert_measures import CommittedBatch
 from evenflow.spark.driver.balancer import Balancer
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.combine_choice import next_combined, uncombined_queries
@@ -28,9 +31,12 @@ from evenflow.spark.driver.commit import (
 from evenflow.spark.driver.completed_batch import CompletedBatch
 from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
+from evenflow.spark.driver.limiter import Limiter
 from evenflow.spark.driver.maintenance import Maintenance
 from evenflow.spark.driver.plan_changes import place_waiting_queries
-from evenflow.spark.protocol.ledger import Entry
+from evenflow.spark.driver.replacement import with_inherited_states
+from evenflow.spark.driver.set_aside_alarm import SetAsideAlarm
+from evenflow.spark.protocol.ledger import Entry, ProposalRef
 from evenflow.spark.protocol.registry import Registry
 from evenflow.spark.protocol.report import Report
 from evenflow.storage.fault_points import fault_point
@@ -52,13 +58,18 @@ class Committer:
         workers: int,
         balancer: Balancer,
         keep_results: Retention | None = None,
+        alert_rules: AlertRules = AlertRules(),  # noqa: B008 - frozen
+        limiter: Limiter | None = None,
     ) -> None:
         self.balancer = balancer
+        self.limiter = limiter or Limiter()
         self.checkpoint = Checkpoint(store, workers)
         self.maintenance = Maintenance(self.checkpoint, keep_results)
         self.commands = CommandLog(self.checkpoint, balancer.place_arrivals)
         self.completed_batches: deque[CompletedBatch] = deque(maxlen=_MAX_COMPLETED_BATCHES)
         self.is_fenced = False
+        self.alerts = AlertBook(alert_rules, store.uri)
+        self._set_aside_alarm = SetAsideAlarm()
         self._last_commit = time.monotonic()  # the clock may be set
         self._uncombinable: set[str] = set()
 
@@ -78,6 +89,7 @@ class Committer:
         if self.checkpoint.open(registry, plan, subscriptions, check):
             return True
         self.maintenance.open(self.checkpoint.head())
+        self._set_aside_alarm.start(self.checkpoint.head())
         self.commands.replay()
         if self.has_pending_work():
             self.checkpoint.wake()
@@ -113,20 +125,27 @@ class Committer:
             return
         entry = ledger.entry(batch)
         registry = ledger.registry(entry.registry_version)
+        spark_files = self.checkpoint.spark_folder.save(batch, entry.epoch)
+        began = time.monotonic()
         reports = tuple(drop_failed_queries(collect()))
+        work_seconds = time.monotonic() - began
         fault_point("driver.collected")
         failed = {uid for report in reports for uid in report.failed}
         kept_states = keep_states(ledger, entry, failed)
         self.checkpoint.results_index.write(batch, reports, time.time())
         fault_point("driver.results")
         with self.commands.lock:
+            self.commands.switch_filled(entry)
             taken = self.commands.take()
             completed, refusals = self._complete(entry, reports, taken)
+            completed = replace(completed, work_seconds=work_seconds)
             self.balancer.observe(completed)
+            limits = self.limiter.decide(entry, completed, self.balancer.snapshots[-1])
             proposed = with_verdicts(
                 self.balancer.propose(completed), VerdictCode.PLAN_REFUSED, "plan", *refusals
             )
-            decision = admit(proposed, completed, self.balancer.explain)
+            admitted = admit(proposed, completed, self.balancer.explain)
+            decision, standing = self.balancer.await_approval(admitted, completed)
             self.balancer.record(decision, completed)
             self.commands.refused.extend(
                 verdict.message
@@ -138,10 +157,14 @@ class Committer:
                 next_state,
                 kept_states=kept_states,
                 combined=self._next_combined(entry, taken.registry, reports),
+                paces=limits.paces,
                 block_list=self.maintenance.next_block_list(entry),
+                proposal=self._write_proposal(entry, standing),
             )
             following = next_entry(entry, registry, reports, next_state)
-            following = replace(following, spark_files=self.checkpoint.spark_folder.save(batch))
+            following = with_inherited_states(ledger, following, registry, next_state.registry)
+            following = without_queries(ledger, following, limits.quarantined)
+            following = replace(following, spark_files=spark_files)
             if has_due_work(following, taken.registry):
                 self.checkpoint.spark_folder.wake(f"{batch:012d}")
             fault_point("driver.pulse")
@@ -152,6 +175,17 @@ class Committer:
                 raise
         fault_point("driver.ledger")
         self.completed_batches.append(completed)
+        self._set_aside_alarm.check(following)
+        self.alerts.check(
+            CommittedBatch(
+                snapshot=self.balancer.snapshots[-1],
+                decision=decision,
+                before=entry,
+                after=following,
+                registry=taken.registry,
+                min_excess=self.balancer.config.min_excess,
+            )
+        )
         self.maintenance.notify(following)
 
     def _complete(
@@ -170,12 +204,28 @@ class Committer:
             next_plan=taken.plan,
             drain=taken.drain,
             combined=entry.combined,
+            proposal=self._standing_proposal(entry, taken.approve),
         )
         refusals: list[str] = []
         if taken.requested_plan is not None:
             requested = complete_with_pins(taken.requested_plan, batch, refusals)
             batch = replace(batch, requested_plan=requested)
         return batch, refusals
+
+    def _standing_proposal(self, entry: Entry, approve: bool | None) -> Proposal | None:
+        """Return the proposal of an entry, with the answer to it."""
+        if entry.proposal is None:
+            return None
+        standing = self.checkpoint.ledger.proposal(entry.proposal)
+        return standing if approve is None else standing.answer(approve=approve)
+
+    def _write_proposal(self, entry: Entry, standing: Proposal | None) -> ProposalRef | None:
+        """Write a new proposal; of one that stood before, only its state may have changed."""
+        if standing is None:
+            return None
+        if entry.proposal is not None and entry.proposal.number == standing.number:
+            return replace(entry.proposal, state=standing.state)
+        return self.checkpoint.ledger.write_proposal(standing)
 
     def _next_combined(
         self, entry: Entry, registry: Registry, reports: tuple[Report, ...]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from evenflow.spark.driver.keep_state import keep_states
+from evenflow.spark.driver.replacement import inherited_uids
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Registry
 
@@ -26,7 +27,8 @@ def reasons_to_leave_out(
 ) -> dict[str, str]:
     """Return the uids of queries to leave out of the next batch, with the reasons.
 
-    next_hosted  what is hosted after the commands that wait: cancelled queries are not in it
+    next_hosted  what is hosted after the commands that wait: cancelled queries are not in it; those
+                 that another definition replaces run until then
     names        queries that the caller names
     last_good    what was hosted in the last committed batch; None: leave nothing else out
     """
@@ -35,7 +37,9 @@ def reasons_to_leave_out(
         unproven = (hosted.by_uid.keys() - last_good.by_uid.keys()) | head.resumed.keys()
         reasons = dict.fromkeys(unproven, UNPROVEN)
     reasons |= {hosted.query(name).uid: NAMED for name in names}
-    reasons |= dict.fromkeys(hosted.by_uid.keys() - next_hosted.by_uid.keys(), CANCELLED)
+    replaced = inherited_uids(hosted, next_hosted)
+    cancelled = hosted.by_uid.keys() - next_hosted.by_uid.keys() - replaced.keys()
+    reasons |= dict.fromkeys(cancelled, CANCELLED)
     return {uid: why for uid, why in sorted(reasons.items()) if uid not in head.quarantined}
 
 

@@ -19,6 +19,7 @@ from evenflow.spark.protocol.results_index import (
     BlockList,
     IndexRecord,
     ResultPart,
+    concat_rows,
     index_file,
     with_batches,
 )
@@ -205,7 +206,7 @@ class ResultsMerger:
         for kind, query in keys:
             parts = [part for run in group for part in run.parts.get((kind, query), ())]
             rows = self._concatenate(parts)
-            ref = bundle.add(pack(rows, compress=True))
+            ref = bundle.add(pack(rows, codec="lz4"))
             merged.add(kind, query, ResultPart(ref, rows.num_rows, first, last))
         bundle.write(self.store, durable=True)
 
@@ -214,4 +215,4 @@ class ResultsMerger:
         for part in parts:
             tables.append(with_batches(unpack(read_part(self.store, part.ref)), part))
             self.pause()
-        return pa.concat_tables(tables).combine_chunks()
+        return concat_rows(tables).combine_chunks()

@@ -8,7 +8,9 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.names import join_names
 from evenflow.spark.driver.plan_changes import check_drain, plan_without_query
+from evenflow.spark.driver.replacement import ReplaceQuery, next_name
 from evenflow.spark.driver.submission import CheckedProgram, Submission
+from evenflow.spark.driver.widen_source import WidenSource
 from evenflow.spark.protocol.ledger import SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
 from evenflow.storage import records
@@ -39,6 +41,7 @@ class ChangeSubscriptions:
     name: str
     rows: PartRef
     subscribe: bool
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,14 @@ class PinQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignTenant:
+    """Give a query to another tenant; None: to nobody."""
+
+    name: str
+    tenant: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class DrainWorker:
     """Empty a worker, or use it again."""
 
@@ -65,23 +76,39 @@ class DrainWorker:
     drain: bool
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerProposal:
+    """Approve or reject a plan that waits for approval."""
+
+    number: int
+    approve: bool
+
+
 Command = (
     Submission
+    | ReplaceQuery
+    | WidenSource
     | CancelQuery
     | ResumeQuery
     | ChangeSubscriptions
     | PinQuery
+    | AssignTenant
     | DrainWorker
     | ResetWatermark
+    | AnswerProposal
 )
 _COMMAND_TYPES: Mapping[str, type[Command]] = {
     "submit": Submission,
+    "replace": ReplaceQuery,
+    "widen": WidenSource,
     "cancel": CancelQuery,
     "resume": ResumeQuery,
     "subscribe": ChangeSubscriptions,
     "pin": PinQuery,
+    "tenant": AssignTenant,
     "drain": DrainWorker,
     "reset_watermark": ResetWatermark,
+    "answer": AnswerProposal,
 }
 
 
@@ -96,13 +123,13 @@ class PendingState:
     quarantined: frozenset[str] = frozenset()
     resumed: frozenset[str] = frozenset()
     watermark_resets: Mapping[str, int] = field(default_factory=dict)
+    proposal: int | None = None  # the one that stands
+    approve: bool | None = None  # the answer to it
 
     def is_same(self, other: "PendingState") -> bool:
         """Tell whether no command was applied in between."""
         same = self.registry is other.registry and self.plan is other.plan
-        mine = (self.subscription_changes, self.drain, self.resumed, self.watermark_resets)
-        theirs = (other.subscription_changes, other.drain, other.resumed, other.watermark_resets)
-        return same and mine == theirs
+        return same and replace(self, registry=other.registry, plan=other.plan) == other
 
     def apply(self, command: Command, checked: CheckedProgram | None = None) -> "PendingState":
         """Return the state with one more command, or refuse the command.
@@ -111,30 +138,47 @@ class PendingState:
         """
         changed: dict[str, Any]
         match command:
-            case Submission():
+            case Submission() | ReplaceQuery():
                 registry, plan = command.apply(self.registry, self.plan, checked)
                 changed = {"registry": registry, "plan": plan}
+            case WidenSource():
+                changed = {"registry": command.apply(self.registry)}
             case CancelQuery(name):
+                self._check_not_replaced(name)
                 registry, plan = self.registry.without_query(name), self.plan
                 changed = {"registry": registry, "plan": plan_without_query(plan, name)}
             case ResumeQuery(name):
                 changed = {"resumed": self.resumed | {self._quarantined_uid(name)}}
             case PinQuery(name, worker):
                 changed = {"registry": self.registry.with_pin(name, worker)}
+            case AssignTenant(name, tenant):
+                changed = {"registry": self.registry.with_tenant(name, tenant)}
             case DrainWorker():
                 changed = {"drain": self._drained_workers(command)}
             case ResetWatermark(stream, to_us):
                 self._check_source(stream)
                 changed = {"watermark_resets": {**self.watermark_resets, stream: to_us}}
+            case AnswerProposal(number, approve):
+                self._check_proposal(number)
+                changed = {"approve": approve}
             case ChangeSubscriptions():
                 change = self._subscription_change(command)
                 changed = {"subscription_changes": (*self.subscription_changes, change)}
         return replace(self, **changed)
 
+    def _check_not_replaced(self, name: str) -> None:
+        if next_name(name) in self.registry.queries:
+            raise InputError(f"{name!r} is being replaced; cancel {next_name(name)!r} first")
+
     def _check_source(self, name: str) -> None:
         sources = [n for n, spec in self.registry.streams.items() if not spec.derived]
         if name not in sources:
             raise InputError(f"there is no source {name!r}; there are {join_names(sources)}")
+
+    def _check_proposal(self, number: int) -> None:
+        if number != self.proposal:
+            one = "none waits" if self.proposal is None else f"{self.proposal} waits"
+            raise InputError(f"there is no proposal {number} to answer; {one}")
 
     def _quarantined_uid(self, name: str) -> str:
         uid = self.registry.query(name).uid
@@ -157,7 +201,7 @@ class PendingState:
             known = join_names(self.registry.queries)
             raise InputError(f"there is no template {command.name!r}; there are {known}")
         uid = self.registry.queries[command.name].uid
-        return SubscriptionChange(uid, command.rows, command.subscribe)
+        return SubscriptionChange(uid, command.rows, command.subscribe, command.count)
 
 
 def write_command(store: FileStore, number: int, command: Command) -> None:

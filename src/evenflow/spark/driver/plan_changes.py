@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, RoutingTable
+from evenflow.model import Plan, RoutingTable, StreamsByQuery
+from evenflow.model.codes import QueryKind
 from evenflow.names import join_names
 from evenflow.spark.protocol.registry import Hosted, Registry
 
-StreamsByQuery = Mapping[str, tuple[str, ...]]
 PlaceArrivals = Callable[[Plan, StreamsByQuery, StreamsByQuery], Mapping[str, int]]
 """Called with the plan, the streams of waiting and of placed whole queries; returns workers."""
 
@@ -87,6 +87,8 @@ def _check_splits(query: Hosted, table: RoutingTable, plan: Plan, current: Plan)
             raise InputError(
                 f"the plan splits {key}, but its keys cannot be split: its rows would miss matches "
                 "or be counted twice; leave the key on one worker"
+                + ", or declare `merge`"
+                * (query.kind == QueryKind.PYTHON)
             )
         if split.fragmented not in query.split_streams:
             raise InputError(

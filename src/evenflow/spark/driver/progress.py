@@ -1,11 +1,13 @@
-"""Spark's progress of each batch: rows read from the sources, and duration."""
+"""Spark's progress of each batch: rows read from the sources, duration, backlog."""
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from evenflow.model.progress import BatchProgress
 from evenflow.spark.driver.spark_folder import REMOTE_PREFIX
 from evenflow.storage.file_store import FileStore
 
@@ -18,23 +20,15 @@ def streaming_query_name(store: FileStore) -> str:
     return f"evenflow {store.uri}"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """One batch as Spark reports it."""
-
-    batch: int
-    rows: int
-    seconds: float
-
-
 class ProgressListener(StreamingQueryListener):
     """Collects Spark's progress of one checkpoint in `batches`, by batch number.
 
-    Driver process; Spark calls it in its listener thread.
+    Driver process; Spark calls it in its listener thread. Only the last `keep` batches stay.
     """
 
-    def __init__(self, spark: "SparkSession", checkpoint: str) -> None:
+    def __init__(self, spark: "SparkSession", checkpoint: str, keep: int = 256) -> None:
         self.batches: dict[int, BatchProgress] = {}
+        self._keep = keep
         store = FileStore(checkpoint)
         self._streams, self._name = spark.streams, streaming_query_name(store)
         # The folder whose files wake Spark; for a remote checkpoint a temporary one.
@@ -59,14 +53,44 @@ class ProgressListener(StreamingQueryListener):
         """Ignore it."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Store rows and duration; the pulse folder that wakes Spark is not a source of rows."""
+        """Store the figures; the pulse folder that wakes Spark is not a source of rows."""
         progress = event.progress
         if progress.name != self._name:
             return  # another query of this session
-        rows = sum(
-            int(source.numInputRows)
-            for source in progress.sources
-            if not self._pulse.search(source.description)
+        sources = [each for each in progress.sources if not self._pulse.search(each.description)]
+        number, milliseconds = int(progress.batchId), progress.durationMs
+        seconds = float(milliseconds.get("triggerExecution", 0)) / 1000
+        batch_itself = float(milliseconds.get("addBatch", 0)) / 1000
+        self.batches[number] = BatchProgress(
+            batch=number,
+            rows=sum(int(source.numInputRows) for source in sources),
+            seconds=seconds,
+            fixed_seconds=max(seconds - batch_itself, 0.0),
+            backlog_rows=_backlog((each.endOffset, each.latestOffset) for each in sources),
         )
-        seconds = float(progress.durationMs.get("triggerExecution", 0)) / 1000
-        self.batches[int(progress.batchId)] = BatchProgress(int(progress.batchId), rows, seconds)
+        if len(self.batches) > self._keep:
+            del self.batches[min(self.batches)]
+
+
+def _backlog(offsets: Iterable[tuple[str | None, str | None]]) -> int | None:
+    """Return the rows between the read and the latest offsets, of the sources that say them.
+
+    >>> _backlog([('{"orders": {"0": 5, "1": 7}}', '{"orders": {"0": 9, "1": 7}}')])
+    4
+    >>> _backlog([('{"logOffset": 4}', None), ("3", "3")])  # files, rate
+    """
+    gaps = [gap for end, latest in offsets if (gap := _offset_gap(end, latest)) is not None]
+    return sum(gaps) if gaps else None
+
+
+def _offset_gap(end: str | None, latest: str | None) -> int | None:
+    """Return the rows between two offsets by topic and partition; None for other offsets."""
+    try:
+        read, there = json.loads(end or "null"), json.loads(latest or "null")
+        return sum(
+            max(int(offset) - int(read.get(topic, {}).get(partition, offset)), 0)
+            for topic, partitions in there.items()
+            for partition, offset in partitions.items()
+        )
+    except (AttributeError, TypeError, ValueError):
+        return None

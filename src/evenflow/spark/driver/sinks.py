@@ -1,43 +1,33 @@
 """Sinks: deliver committed results to files and tables, on a separate thread.
 
-File formats get a column `batch` and one folder per batch; delivering a batch again overwrites its
-folder, so files hold every result exactly once. Other formats are appended to: at least once, since
-a crash between the write and the note of it delivers a batch again.
+A crash between a write and the note of it delivers the same batches again; `sink_writers` says
+which formats hold each row once all the same. So does a driver that is paused in a write while
+another one takes over; it writes nothing after that.
 """
 
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from evenflow.display import printable
 from evenflow.errors import MAX_ERROR_CHARACTERS, InputError, ResultsRemovedError
-from evenflow.spec import CheckedSpec, files
-from evenflow.spec.files import spark_options
-from evenflow.spec.models import SinkSpec
+from evenflow.spark.driver.sink_target import BATCH_COLUMN, Delivery, SinkTarget
+from evenflow.spark.driver.sink_writers import selected, write_delivery
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCH_COLUMN = "batch"
 _POLL_SECONDS = 2.0
 _PROGRESS_SECONDS = 1.0
 _CONSOLE_ROWS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class SinkTarget:
-    """One query and the sink that gets its results; `problem` says why it cannot."""
-
-    sink: str
-    query: str
-    spec: SinkSpec
-    path: str | None
-    problem: str | None = None
+FindTargets = Callable[[Iterable[str]], tuple[SinkTarget, ...]]
 
 
 class ResultReader(Protocol):
@@ -48,8 +38,19 @@ class ResultReader(Protocol):
         """The files of the flow."""
 
     @property
+    def checkpoint_identity(self) -> str:
+        """What tells checkpoints apart that were created at the same place."""
+
+    @property
     def committed(self) -> int:
         """The number of the next batch."""
+
+    @property
+    def epoch(self) -> int:
+        """How many drivers opened the checkpoint before."""
+
+    def check_fence(self) -> None:
+        """Raise a FencedError if another driver has taken over."""
 
     @property
     def first_kept(self) -> int:
@@ -59,8 +60,10 @@ class ResultReader(Protocol):
     def result_names(self) -> tuple[str, ...]:
         """The queries that have results."""
 
-    def result_frames(self, name: str, since: int, until: int, batch: str) -> "list[DataFrame]":
-        """Return the results of some batches."""
+    def result_frames(
+        self, name: str, since: int, until: int, batch: str
+    ) -> "Mapping[str, DataFrame]":
+        """Return the results of some batches, by the `uid` of each query that had the name."""
 
 
 @dataclass
@@ -69,12 +72,15 @@ class SinkDelivery:
 
     Driver process, on its own thread while the run lasts. `errors` holds the last failure of each
     sink that has not caught up. `find_targets` returns the targets of the named queries.
+    `show_progress` is called every second of `finish` with the number of targets that are left.
     """
 
     run: ResultReader
-    find_targets: Callable[[Iterable[str]], tuple[SinkTarget, ...]]
+    find_targets: FindTargets
     console: TextIO = field(default_factory=lambda: sys.stdout)
+    show_progress: Callable[[int], None] | None = None
     _failures: dict[tuple[str, str], str] = field(default_factory=dict)
+    _notes: dict[str, dict[str, int]] = field(default_factory=dict)  # of this driver
     _undelivered: int = 0  # targets that the current round has not reached yet
     _stop_requested: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -95,16 +101,13 @@ class SinkDelivery:
         self._thread.start()
         return self
 
-    def finish(self, show_progress: Callable[[int], None] | None = None) -> None:
-        """Deliver what is committed by now, then stop; failures stay in `errors`.
-
-        `show_progress` is called every second with the number of targets that are left.
-        """
+    def finish(self) -> None:
+        """Deliver what is committed by now, then stop; failures stay in `errors`."""
         self._stop_requested.set()
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(_PROGRESS_SECONDS)
-            if show_progress is not None and self._thread.is_alive():
-                show_progress(self._undelivered)
+            if self.show_progress is not None and self._thread.is_alive():
+                self.show_progress(self._undelivered)
 
     def _poll(self) -> None:
         while True:
@@ -130,82 +133,66 @@ class SinkDelivery:
     def deliver(self, target: SinkTarget) -> None:
         """Deliver what was committed since the last time.
 
-        The range is noted before, so what is repeated after a crash is the same batches.
+        The range is noted before, so what is repeated after a crash is the same batches; what was
+        committed after them follows as a range of its own.
         """
         if target.problem is not None:
             raise InputError(target.problem)
-        store, note = self.run.checkpoint, f"sinks/{target.sink}/{target.query}"
-        noted = {"next": self.run.first_kept}  # a new sink begins with what is there
-        if store.exists(note):
-            noted = store.read_record(note, dict[str, int])
+        store, folder = self.run.checkpoint, f"sinks/{target.sink}/{target.query}"
+        noted = self._notes.get(folder) or delivery_note(store, folder)
+        if noted is None:
+            noted = {"next": self.run.first_kept}  # a new sink begins with what is there
         first, until = noted["next"], noted.get("until", self.run.committed)
+        prefix = f"evenflow-{self.run.checkpoint_identity}-{target.sink}-{target.query}"
         if first >= until:
             return
         if first < (first_kept := self.run.first_kept):
+            self._notes.pop(folder, None)  # to be read again once it is deleted
             raise ResultsRemovedError(
                 f"the results of the batches {first} to {first_kept - 1} were removed before they "
-                f"were delivered, as `results: keep` asks; delete {store.uri}/{note} to go on with "
-                f"batch {first_kept}, and keep results for longer"
+                f"were delivered, as `results: keep` asks; delete {store.uri}/{folder} to go on "
+                f"with batch {first_kept}, and keep results for longer"
             )
-        store.write_record(note, {"next": first, "until": until})
-        for frame in self.run.result_frames(target.query, first, until, BATCH_COLUMN):
-            self._write(frame, target)
+        self._note(folder, {"next": first, "until": until})
+        frames = self.run.result_frames(target.query, first, until, BATCH_COLUMN)
+        for uid, frame in frames.items():
+            writer = f"{prefix}-{uid}"
+            delivery = Delivery(target.query, first, until, writer, is_repeated="until" in noted)
+            self.run.check_fence()
+            self._write(frame, target, delivery)
         fault_point(f"sink.delivered.{target.sink}")
-        store.write_record(note, {"next": until})
+        self._note(folder, {"next": until})
+        if "until" in noted:
+            self.deliver(target)
 
-    def _write(self, frame: "DataFrame", target: SinkTarget) -> None:
-        if target.spec.format in files.FILE_FORMATS:
-            self._write_files(frame, target)
-        elif target.spec.format == "console":
+    def _note(self, folder: str, noted: dict[str, int]) -> None:
+        """Note how far a sink has got, where no other driver writes."""
+        store = self.run.checkpoint
+        file = f"{self.run.epoch:06d}"
+        store.write_record(f"{folder}/{file}", noted)
+        if folder not in self._notes:
+            earlier = [name for name in store.list_names(folder) if name < file]
+            store.delete(f"{folder}/{name}" for name in earlier)
+        self._notes[folder] = noted
+
+    def _write(self, frame: "DataFrame", target: SinkTarget, delivery: Delivery) -> None:
+        if target.spec.format == "console" and target.function is None:
             self._print_rows(frame, target)
         else:
-            writer = self._select_columns(frame.drop(BATCH_COLUMN), target).write.format(
-                target.spec.format
-            )
-            writer.options(**spark_options(target.spec.options)).mode("append").save(target.path)
-
-    def _select_columns(self, frame: "DataFrame", target: SinkTarget) -> "DataFrame":
-        return frame.selectExpr(*target.spec.select) if target.spec.select else frame
-
-    def _write_files(self, frame: "DataFrame", target: SinkTarget) -> None:
-        kept = [*target.spec.select, BATCH_COLUMN] if target.spec.select else ["*"]
-        writer = frame.selectExpr(*kept).write.format(target.spec.format)
-        writer = writer.options(**spark_options(target.spec.options))
-        writer = writer.option("partitionOverwriteMode", "dynamic").partitionBy(BATCH_COLUMN)
-        writer.mode("overwrite").save(target.path)
+            write_delivery(frame, target, delivery)
 
     def _print_rows(self, frame: "DataFrame", target: SinkTarget) -> None:
         limit = int(target.spec.options.get("numRows", _CONSOLE_ROWS))
-        rows: list[Any] = (
-            self._select_columns(frame.drop(BATCH_COLUMN), target).limit(limit).collect()
-        )
+        rows: list[Any] = selected(frame, target).limit(limit).collect()
         for row in rows:
             values = ", ".join(f"{name}={value}" for name, value in row.asDict().items())
             print(f"{target.query}: {printable(values)}", file=self.console, flush=True)
 
 
-def sink_targets(
-    checked: CheckedSpec, queries: Iterable[str] | None = None
-) -> tuple[SinkTarget, ...]:
-    """Return the targets of the sinks of a spec, for the queries that have results by now.
-
-    A sink for all queries (`*`) also gets those that the spec does not name. `queries` None means
-    those of the spec.
-    """
-    targets: list[SinkTarget] = []
-    for name, sink in checked.spec.sinks.items():
-        everything = checked.order if queries is None else tuple(queries)
-        for query in everything if sink.queries == "*" else sink.queries:
-            path = problem = None
-            if sink.path is not None:
-                path = checked.resolve(sink.path.replace("{query}", query))
-                if "{query}" not in sink.path and query not in checked.order:
-                    problem = (
-                        f"its results would go to the same path as those of other queries; add "
-                        f"{{query}} to the path of sink {name!r}"
-                    )
-            targets.append(SinkTarget(name, query, sink, path, problem))
-    return tuple(targets)
+def delivery_note(store: FileStore, folder: str) -> dict[str, int] | None:
+    """Return how far a sink has got with a query: what the last driver noted in its folder."""
+    names = store.list_names(folder)
+    return store.read_record(f"{folder}/{names[-1]}", dict[str, int]) if names else None
 
 
 def error_summary(error: Exception) -> str:

@@ -13,6 +13,7 @@ from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.column_pruning import SourceColumns, prune_columns
 from evenflow.spark.driver.committer import Committer
+from evenflow.spark.driver.parquet_sources import file_names
 from evenflow.spark.driver.progress import streaming_query_name
 from evenflow.spark.driver.vanished_files import refuse_vanished_files
 from evenflow.spark.protocol.envelope import EMPTY_ENVELOPE_COLUMNS, ENVELOPE_COLUMNS
@@ -55,9 +56,8 @@ def batch_callback(
 
     def commit(frame: "DataFrame", batch: int) -> None:
         def collect() -> list[Report]:
-            reports = [Report.decode(*row) for row in frame.collect()]
-            refuse_vanished_files(working_copy, batch, left_out)
-            return reports
+            with refuse_vanished_files(spark, checkpoint.spark_folder.root, batch, left_out):
+                return [Report.decode(*row) for row in frame.collect()]
 
         if checkpoint.store.local_root is None:  # tasks elsewhere cannot read Spark's files
             clock_us = batch_clock_us(working_copy, batch)
@@ -92,6 +92,15 @@ def start_streaming_query(
         return query
 
 
+def await_query(query: "StreamingQuery") -> Exception | None:
+    """Wait until Spark's query ends; return what ended it, if it failed."""
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        return error
+    return None
+
+
 def storage_error_in(error: BaseException) -> StorageError | None:
     """Return the storage error that stopped Spark's query: Spark passes on only its text.
 
@@ -119,18 +128,27 @@ def report_frame(
     sources: Mapping[str, "DataFrame"],
     columns: SourceColumns,
     options: Mapping[str, SourceOptions],
+    read_here: Collection[str],
     task: WorkerTask,
 ) -> "DataFrame":
-    """Plan a batch over some columns of the sources: one report per worker comes out."""
+    """Plan a batch over some columns of the sources: one report per worker comes out.
+
+    `read_here` names sources of Parquet files that the router reads instead of Spark.
+    """
     streams = checkpoint.registry().streams
     # A file in this folder makes Spark run a batch; its content is not used.
     pulse = spark.readStream.text(checkpoint.spark_folder.uri("pulse"))
     envelopes = pulse.selectExpr(*EMPTY_ENVELOPE_COLUMNS).where("false")
     for name in sorted(sources):
-        source = prune_columns(
-            sources[name], columns[name], streams[name].time, options[name].max_ahead_us
+        if name in read_here:
+            source = file_names(sources[name])
+        else:
+            source = prune_columns(
+                sources[name], columns[name], streams[name].time, options[name].max_ahead_us
+            )
+        router = RouterTask(
+            task.checkpoint_id, task.runtime, name, options[name], name in read_here
         )
-        router = RouterTask(task.checkpoint_id, task.runtime, name, options[name])
         envelopes = envelopes.union(source.mapInArrow(router, ENVELOPE_COLUMNS))
     by_worker = envelopes.repartitionById(checkpoint.workers, F.col("worker"))
     return by_worker.mapInArrow(task, REPORT_COLUMNS)

@@ -11,9 +11,9 @@ from evenflow.model import Plan
 from evenflow.model.codes import QueryForm
 from evenflow.names import check_name, join_names
 from evenflow.spark.driver.plan_changes import plan_with_query
-from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, KeySpec, Registry, StreamSpec
-from evenflow.sql import Catalog
+from evenflow.spark.protocol.sql_catalog import sql_catalog
+from evenflow.sql import Catalog, CompiledQuery, compile_definition
 from evenflow.sql.compile_process import COMPILE_PROCESS
 from evenflow.sql.compile_server import CompileRequest
 
@@ -25,7 +25,8 @@ KeyArgument = ColumnNames | Mapping[str, ColumnNames]
 class Submission:
     """A query as the user declares it; `apply` adds it to a registry and a plan.
 
-    `form` is query, template or operator; `text` is SQL or the import path of the operator's class.
+    `form` is query, template or operator; `text` is SQL or the import path of the operator's class,
+    which `isolate` runs in a process of its own.
     """
 
     form: str
@@ -35,10 +36,14 @@ class Submission:
     publish: bool = False
     worker: int | None = None
     streams: tuple[str, ...] = ()
+    isolate: bool = False
+    tenant: str | None = None
 
     def check(self, registry: Registry, plan: Plan) -> None:
         """Refuse a name or a worker that cannot be used."""
         check_name_free(self.name, self.form, registry)
+        if self.tenant is not None:
+            check_name(self.tenant, "tenant")
         if self.worker is not None and self.key is not None:
             raise InputError(f"{self.name!r} is keyed and runs on all workers; remove `worker`")
         if self.worker is not None and not 0 <= self.worker < plan.workers:
@@ -70,16 +75,19 @@ class Submission:
             program = checked.program
         else:
             program = self.compile(registry)
-        query = self._hosted_query(program, registry)
-        stream = self._published_stream(program) if self.publish else None
+        query = self.hosted_query(program, registry)
+        stream = self.published_stream(program) if self.publish else None
         return registry.with_query(query, stream), plan_with_query(plan, query, self.worker)
 
     def is_same_definition(self, query: Hosted) -> bool:
         """Tell whether a hosted query has this definition."""
-        mine = (self.form, self.text, self.key, self.publish, self.streams or query.streams)
-        return mine == (query.form, query.text, query.key, query.publish, query.streams)
+        streams = self.streams or query.streams
+        mine = (self.form, self.text, self.key, self.publish, streams, self.isolate)
+        theirs = (query.form, query.text, query.key, query.publish, query.streams, query.isolate)
+        return mine == theirs
 
-    def _hosted_query(self, program: CompiledQuery, registry: Registry) -> Hosted:
+    def hosted_query(self, program: CompiledQuery, registry: Registry) -> Hosted:
+        """Return what the registry has of the query."""
         return Hosted(
             name=self.name,
             uid=f"{self.name}@{registry.version + 1}",
@@ -97,9 +105,12 @@ class Submission:
             subscription_key=program.subscription_key if self.key is not None else None,
             columns_read=program.reads,
             divided=program.divided,
+            isolate=self.isolate,
+            tenant=self.tenant,
         )
 
-    def _published_stream(self, program: CompiledQuery) -> StreamSpec:
+    def published_stream(self, program: CompiledQuery) -> StreamSpec:
+        """Return the stream of the results, or refuse if they have no time."""
         if program.time is None:
             raise InputError(
                 f"{self.name!r} cannot be published: its result has no event-time column; "

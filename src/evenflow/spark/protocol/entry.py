@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evenflow.model import KeySplit
+from evenflow.model import KeySplit, ProposalState
 from evenflow.model.time import NO_WATERMARK_US
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.storage.bundle import PartRef
@@ -36,6 +36,7 @@ class SubscriptionChange:
     uid: str
     rows: PartRef
     subscribe: bool
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class KeptState:
     incoming              hand-offs that were on their way
     subscription_changes  those of the failed batch and later ones
     splits                its split keys in that batch, whose state is on several workers
+    uid                   under which the indexes have it, if the query has another definition now
     """
 
     state_refs: Mapping[int, PartRef]
@@ -54,12 +56,51 @@ class KeptState:
     incoming: tuple[HandOff, ...]
     subscription_changes: tuple[SubscriptionChange, ...] = ()
     splits: tuple[KeySplit, ...] = ()
+    uid: str | None = None
 
     @property
     def live_files(self) -> set[str]:
         """The files that a resumed query needs."""
         handed = {handoff.state.file for handoff in self.incoming}
         return {*self.files, *handed, *(change.rows.file for change in self.subscription_changes)}
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRef:
+    """A plan that waits for an answer; `number` is the batch after which it was made."""
+
+    number: int
+    state: ProposalState
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowed:
+    """A query whose rows wait, because its tenant is over a limit or comes last.
+
+    reason            what made it wait
+    since             the first batch in which it was slowed
+    until             slice before which rows are processed in this batch; None: all rows
+    first             the first slice that waits
+    rows, bytes       what waits before this batch, on all workers
+    held_us           its watermark in this batch, as of when the first waiting rows came; None:
+                      that of its streams
+    previous_held_us  the same, of the batch before
+    """
+
+    reason: str
+    since: int
+    until: int | None
+    first: int
+    rows: int = 0
+    bytes: int = 0
+    held_us: int | None = None
+    previous_held_us: int | None = None
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether rows wait or may have to; else it has caught up."""
+        return self.until is not None or self.rows > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +110,7 @@ class Entry:
     epoch                 how many drivers started before the one that wrote the entry
     driver                that driver: machine, process and a random part
     fences                first and last of the numbers at which epochs began
-    spark_files           file of Spark's checkpoint after the last batch -> its content
+    spark_files           file of Spark's checkpoint after the last batch -> the record that has it
     last_good_version     registry of the last committed batch
     next_plan_number      plan to prepare for: state is released at the end of this batch
     rollback_plan_number  plan before the last one that moved state
@@ -90,7 +131,11 @@ class Entry:
     combined              uids of the aggregates whose rows the router combines
     ahead                 stream -> those of them that were too far ahead of their batch's clock
     set_aside_bytes       stream -> bytes stored of them
+    subscriptions         template uid -> worker -> how many it has there
+    slowed                query uid -> how it is slowed; a quarantined query keeps it
     block_list            the list of merged results (`protocol/results_index.py`); None: none yet
+    proposal              the plan that waits for approval, or was rejected
+    filling               uid of a query that takes another's place -> watermark at which it does
     """
 
     batch: int
@@ -99,7 +144,7 @@ class Entry:
     epoch: int = 0
     driver: str = ""
     fences: tuple[tuple[int, int], ...] = ()
-    spark_files: Mapping[str, PartRef] = field(default_factory=dict)
+    spark_files: Mapping[str, str] = field(default_factory=dict)
     last_good_version: int | None = None
     next_plan_number: int | None = None
     rollback_plan_number: int | None = None
@@ -120,7 +165,11 @@ class Entry:
     combined: frozenset[str] = frozenset()
     ahead: Mapping[str, int] = field(default_factory=dict)
     set_aside_bytes: Mapping[str, int] = field(default_factory=dict)
+    subscriptions: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    slowed: Mapping[str, Slowed] = field(default_factory=dict)
     block_list: str | None = None
+    proposal: ProposalRef | None = None
+    filling: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -147,9 +196,27 @@ class Entry:
         """Queries that begin again in this batch, with the state they continue from."""
         return {uid: s for uid, s in self.kept_states.items() if uid not in self.quarantined}
 
+    @property
+    def waiting(self) -> dict[str, Slowed]:
+        """Running queries with rows that wait."""
+        return {u: s for u, s in self.slowed.items() if s.rows and u not in self.quarantined}
+
+    def subscription_count(self, query: Hosted) -> int:
+        """Return how many subscriptions a template has, with those that begin in this batch."""
+        counts = self.subscriptions.get(query.uid, {}).values()
+        here = max(counts, default=0) if query.subscription_key is None else sum(counts)
+        changes = [c for c in self.subscription_changes if c.uid == query.uid and c.subscribe]
+        return here + sum(change.count for change in changes)
+
+    def watermark_us(self, query: Hosted) -> int:
+        """Return the watermark of a query in this batch: no row that waits may become late."""
+        lowest_us, slowed = query_watermark_us(query, self.watermarks), self.slowed.get(query.uid)
+        held_us = None if slowed is None else slowed.held_us
+        return lowest_us if held_us is None else min(lowest_us, held_us)
+
 
 def query_watermark_us(query: Hosted, watermarks: Mapping[str, int]) -> int:
-    """Return a query's watermark: the lowest of its streams."""
+    """Return the lowest watermark of a query's streams."""
     return min(watermarks.get(stream, NO_WATERMARK_US) for stream in query.streams)
 
 

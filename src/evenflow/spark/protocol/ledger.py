@@ -16,13 +16,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 from evenflow.errors import FencedError, InputError
-from evenflow.model import Plan
+from evenflow.model import Plan, Proposal
 from evenflow.spark.protocol.entry import (
     BLOCK_BATCHES,
     DerivedRows,
     Entry,
     HandOff,
     KeptState,
+    ProposalRef,
+    Slowed,
     SubscriptionChange,
     query_watermark_us,
     results_folder,
@@ -38,12 +40,15 @@ __all__ = [
     "HandOff",
     "KeptState",
     "Ledger",
+    "ProposalRef",
+    "Slowed",
     "SubscriptionChange",
     "query_watermark_us",
     "results_folder",
 ]
 
 RETAINED_ENTRIES = 3
+PROPOSAL_FOLDER = "proposals"
 _FOLDER = "ledger"
 _NAMED_FOLDERS = (
     "", "state", "exchange", "results", "results/data", "tables", "history/recent", "offsets",
@@ -69,6 +74,7 @@ class Ledger:
         self._entries: dict[int, Entry] = {}
         self._plans: dict[int, Plan] = {}
         self._registries: dict[int, Registry] = {}
+        self._proposal: tuple[str, Proposal] | None = None
 
     def entry(self, batch: int) -> Entry:
         """Read the entry of a batch."""
@@ -137,9 +143,12 @@ class Ledger:
         self.head = entry
 
     def check_fence(self) -> None:
-        """Raise a FencedError if another driver has taken over."""
-        if self.head is not None and self.store.exists(file := _entry_file(self.head.number + 1)):
-            raise self._fenced(self.store.read_record(file, Entry))
+        """Raise a FencedError if another driver has taken over; any thread may ask."""
+        if self.head is None or not self.store.exists(file := _entry_file(self.head.number + 1)):
+            return
+        found = self.store.read_record(file, Entry)
+        if found.epoch != self.epoch:  # else this driver has just committed a batch
+            raise self._fenced(found)
 
     def _fenced(self, other: Entry) -> FencedError:
         return FencedError(
@@ -170,6 +179,19 @@ class Ledger:
         plan = replace(plan, placement=placement, tables=tables)
         self.store.write_record(_plan_file(number), plan)
         _cache(self._plans, number, plan)
+
+    def proposal(self, ref: ProposalRef) -> Proposal:
+        """Read a proposal, in the state that an entry gives it."""
+        if self._proposal is None or self._proposal[0] != ref.file:
+            self._proposal = ref.file, self.store.read_record(ref.file, Proposal)
+        return replace(self._proposal[1], state=ref.state)
+
+    def write_proposal(self, proposal: Proposal) -> ProposalRef:
+        """Write a proposal; no two drivers write the same file."""
+        file = f"{PROPOSAL_FOLDER}/{proposal.number:012d}-{self.epoch:06d}"
+        self.store.write_record(file, proposal)
+        self._proposal = file, proposal
+        return ProposalRef(proposal.number, proposal.state, file)
 
     def registry(self, version: int) -> Registry:
         """Read a registry."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from evenflow.errors import InputError
 from evenflow.model.codes import QueryForm
 from evenflow.model.facts import facts_html, facts_line
+from evenflow.model.user_function import UserFunction
 from evenflow.names import join_names
 from evenflow.storage.bundle import PartRef
 
@@ -55,8 +56,15 @@ class Hosted:
     inferred     the key columns it could have
     pin          worker that a whole query must run on
     columns_read columns of each stream that it needs
+    tenant       who owns it; None: nobody in particular, without limits
     divided      stream by which a key can be split -> streams whose rows then each go to one owner;
                  rows of the others go to all owners
+    isolate      whether an operator runs in a process of its own
+    inherits     uids of earlier definitions of this query whose state it goes on with
+    continues    uids of earlier definitions whose results, of the same columns, come before its own
+    replaces     the query whose place it takes once it has seen enough rows; until then it gives no
+                 results
+    retained_us  of such a query: how far behind the watermark rows lie that still count
     """
 
     name: str
@@ -75,6 +83,12 @@ class Hosted:
     subscription_key: tuple[str, ...] | None = None
     columns_read: KeyColumns = field(default_factory=dict)
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    isolate: bool = False
+    tenant: str | None = None
+    inherits: tuple[str, ...] = ()
+    continues: tuple[str, ...] = ()
+    replaces: str | None = None
+    retained_us: int = 0
 
     def facts(self) -> dict[str, object]:
         """Return what people want to know of a query."""
@@ -88,6 +102,12 @@ class Hosted:
             found["could be keyed by"] = _columns_text(self.inferred)
         if self.pin is not None:
             found["pinned to worker"] = self.pin
+        if self.isolate:
+            found["runs in"] = "a process of its own"
+        if self.tenant is not None:
+            found["tenant"] = self.tenant
+        if self.replaces is not None:
+            found["takes the place of"] = self.replaces
         return found | {"columns": ", ".join(self.schema.names)}
 
     def __repr__(self) -> str:
@@ -129,6 +149,7 @@ class Registry:
     streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     tables: Mapping[str, TableSpec] = field(default_factory=dict)
     queries: Mapping[str, Hosted] = field(default_factory=dict)
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
 
     def query(self, name: str) -> Hosted:
         """Return a hosted query, or refuse the name."""
@@ -155,9 +176,34 @@ class Registry:
             queries={k: v for k, v in self.queries.items() if k != name},
         )
 
+    def without_stream(self, name: str) -> "Registry":
+        """Return the same version without the stream that a query publishes."""
+        streams = {k: v for k, v in self.streams.items() if k != name or not v.derived}
+        return replace(self, streams=streams)
+
+    def with_switched(self, name: str) -> "Registry":
+        """Return the next version with a query in the place that it waits for."""
+        query = self.query(name)
+        queries = {k: v for k, v in self.queries.items() if k != name}
+        queries[str(query.replaces)] = replace(query, name=str(query.replaces), replaces=None)
+        return replace(self, version=self.version + 1, queries=queries)
+
+    def sources_of(self, query: Hosted) -> set[str]:
+        """Return the sources whose rows reach a query, also through other queries."""
+        found: set[str] = set()
+        for stream in query.streams:
+            publisher = self.queries.get(stream) if self.streams[stream].derived else None
+            found |= {stream} if publisher is None else self.sources_of(publisher)
+        return found
+
     def with_pin(self, name: str, worker: int | None) -> "Registry":
         """Return the next version with a query pinned to a worker, or free to move."""
         queries = {**self.queries, name: replace(self.query(name), pin=worker)}
+        return replace(self, version=self.version + 1, queries=queries)
+
+    def with_tenant(self, name: str, tenant: str | None) -> "Registry":
+        """Return the next version with a query given to a tenant."""
+        queries = {**self.queries, name: replace(self.query(name), tenant=tenant)}
         return replace(self, version=self.version + 1, queries=queries)
 
     @cached_property

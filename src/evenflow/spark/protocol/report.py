@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from evenflow.model.waiting_count import WaitingCount
 from evenflow.spark.protocol.key_counts import (
     KeyCounts,
     decode_key_counts,
@@ -65,6 +66,8 @@ class Report:
     handoffs           state that other workers take in
     published          derived rows for other workers
     failed             query uid -> reason
+    subscriptions      template uid -> how many it has on this worker, if its state changed
+    waiting            query uid -> what waits of a slowed query, before any of it moves
     key_counts         query uid -> rows, results and state of its keys, for keyed queries
     """
 
@@ -81,6 +84,8 @@ class Report:
     handoffs: list[HandOff] = field(default_factory=list)
     published: list[DerivedRows] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    subscriptions: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, WaitingCount] = field(default_factory=dict)
     key_counts: dict[str, KeyCounts] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     idle: bool = False

@@ -98,6 +98,12 @@ class ReadUnit(NamedTuple):
     parts: list[ResultPart]
 
 
+def concat_rows(tables: list[pa.Table]) -> pa.Table:
+    """Concatenate rows; of a source that got more columns, earlier ones have NULL there."""
+    same = all(table.schema.names == tables[0].schema.names for table in tables)
+    return pa.concat_tables(tables, promote_options="none" if same else "default")
+
+
 def index_file(batch: int, epoch: int) -> str:
     """Return the name of the index of one batch, as a driver writes it before the commit."""
     return f"results/index/{batch:012d}-{epoch:06d}"
@@ -208,7 +214,7 @@ class ResultsIndex:
         for _ in range(_READ_ATTEMPTS):
             try:
                 tables = [self._rows_between(part, unit.first, unit.last) for part in parts]
-                return pa.concat_tables(tables)
+                return concat_rows(tables)
             except FileNotFoundError as error:
                 missing = error
             units = self.read_units(kind, name, unit.first, unit.last + 1)

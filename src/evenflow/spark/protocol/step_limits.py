@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 MAX_SECONDS = 30.0
-MIN_SECONDS = 5.0
-TRIGGERS = 3
+MIN_SECONDS = 2.0
+FIRST_SECONDS = 5.0  # at least, for the first step of SQL in a process: tables are loaded
+TRIGGERS = 2  # until a call is interrupted
+MAX_OVERRUN_SECONDS = 2.0  # more, until the process ends
 ROWS_PER_SECOND = 20_000  # a batch with a backlog may take longer
+STATE_BYTES_PER_SECOND = 50_000_000  # as may a query with much state
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +19,28 @@ class StepLimits:
 
     @classmethod
     def of_trigger(cls, trigger_us: int | None) -> "StepLimits":
-        """Follow the trigger: three of them, between 5 and 30 s; 30 s without one.
+        """Follow the trigger: two of them, between 2 and 30 s; 30 s without one.
 
-        >>> StepLimits.of_trigger(1_000_000).seconds, StepLimits.of_trigger(4_000_000).seconds
-        (5.0, 12.0)
+        >>> StepLimits.of_trigger(500_000).seconds, StepLimits.of_trigger(4_000_000).seconds
+        (2.0, 8.0)
         """
         if trigger_us is None:
             return cls()
         return cls(min(MAX_SECONDS, max(MIN_SECONDS, TRIGGERS * trigger_us / 1e6)))
 
-    def for_rows(self, rows: int) -> float:
-        """Return the seconds for a batch of some rows."""
-        return self.seconds + rows / ROWS_PER_SECOND
+    def for_work(self, rows: int, state_bytes: int) -> float:
+        """Return the seconds for a batch of some rows and a query with some state."""
+        return self.seconds + rows / ROWS_PER_SECOND + state_bytes / STATE_BYTES_PER_SECOND
+
+    def for_first(self) -> "StepLimits":
+        """Return the limits of the first steps of SQL in a process."""
+        return StepLimits(max(FIRST_SECONDS, self.seconds))
+
+
+def overrun_seconds(seconds: float) -> float:
+    """Return how long a call may go on after its limit: with it, a hang ends after three triggers.
+
+    >>> [limit + overrun_seconds(limit) for limit in (2.0, 8.0)]
+    [3.0, 10.0]
+    """
+    return min(MAX_OVERRUN_SECONDS, seconds / 2)

@@ -11,7 +11,12 @@ from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.names import join_names
 from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted
-from evenflow.spark.protocol.results_index import BATCH_FIELD, ResultsIndex, name_batches
+from evenflow.spark.protocol.results_index import (
+    BATCH_FIELD,
+    ReadUnit,
+    ResultsIndex,
+    name_batches,
+)
 from evenflow.storage.file_store import FileStore
 
 MAX_PAGE_BYTES = 4 << 20
@@ -34,8 +39,9 @@ class StoredResults:
 
     def names(self) -> list[str]:
         """Return the queries that have results: hosted ones and cancelled ones."""
-        hosted = self._ledger.registry(self.head().registry_version).queries
-        return sorted({*hosted, *self._ledger.cancelled_names()})
+        hosted = self._ledger.registry(self.head().registry_version).queries.values()
+        giving = {query.name for query in hosted if query.replaces is None}
+        return sorted({*giving, *self._ledger.cancelled_names()})
 
     def versions(self, name: str) -> tuple[Hosted, ...]:
         """Return what had or has this name, oldest first: cancelled, then hosted."""
@@ -100,9 +106,8 @@ class StoredResults:
         self, query: Hosted, first: int | None, end: int, *, newest_first: bool = False
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield the rows of each batch in the order of batches, with the batch."""
-        units = self._index.units("results", query.uid, first, end, newest_first=newest_first)
-        for unit in units:
-            rows = self._index.read("results", query.uid, unit)
+        for uid, unit in self._units(query, first, end, newest_first=newest_first):
+            rows = self._index.read("results", uid, unit)
             starts, numbers = _batch_starts(rows[BATCH_FIELD])
             rows = name_batches(rows, None)
             tables = [
@@ -110,6 +115,15 @@ class StoredResults:
                 for number, (start, stop) in zip(numbers, pairwise(starts), strict=True)
             ]
             yield from reversed(tables) if newest_first else tables
+
+    def _units(
+        self, query: Hosted, first: int | None, end: int, *, newest_first: bool
+    ) -> Iterator[tuple[str, ReadUnit]]:
+        """Yield where results are, also those of earlier definitions, which ended before."""
+        uids = (*query.continues, query.uid)
+        for uid in reversed(uids) if newest_first else uids:
+            for unit in self._index.units("results", uid, first, end, newest_first=newest_first):
+                yield uid, unit
 
     def _newest_page(self, query: Hosted, limit: int, committed: int) -> ResultsPage:
         taken: list[pa.Table] = []

@@ -4,6 +4,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from evenflow.model import Plan
+from evenflow.model.codes import QueryForm
 from evenflow.spark.protocol.ledger import Entry, Ledger, results_folder
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
@@ -11,7 +12,7 @@ from evenflow.spark.protocol.report import Report
 from evenflow.spark.protocol.step_limits import StepLimits
 from evenflow.spark.worker.router import StreamDemand, stream_demand
 from evenflow.spark.worker.worker_state import CachedTask, TaskRuntime, WorkerState
-from evenflow.sql import Task
+from evenflow.sql import Task, WaitingRows
 from evenflow.storage.bundle import Bundle
 from evenflow.storage.file_store import FileStore
 
@@ -22,6 +23,7 @@ class BatchContext:
 
     next_plan     the plan that state is released for: the same as `plan` if nothing moves
     rows          how many rows this worker got
+    process_cpu_seconds  of the processes of isolated operators
     warm_uids     queries that this process has stepped before
     changed_uids  queries whose state must be saved
     due_us        query uid -> event time at which it emits without new rows: at first that of the
@@ -36,6 +38,7 @@ class BatchContext:
     step_limits: StepLimits
     warm_uids: frozenset[str] = frozenset()
     rows: int = 0
+    process_cpu_seconds: float = 0.0
     store: FileStore = field(init=False)
     registry: Registry = field(init=False)
     plan: Plan = field(init=False)
@@ -59,10 +62,14 @@ class BatchContext:
         self.state_bundle = Bundle(f"state/{name}")
         self.result_bundle = Bundle(f"{results_folder(self.entry.batch)}/{name}")
 
-    def step_seconds(self, uid: str) -> float:
-        """Return how long a call into a query may take; the first ones also compile kernels."""
-        limits = self.step_limits if uid in self.warm_uids else StepLimits()
-        return limits.for_rows(self.rows)
+    def step_seconds(self, uid: str, more_bytes: int = 0) -> float:
+        """Return how long a call into a query may take; `more_bytes`: state that it takes in."""
+        is_operator = self.registry.by_uid[uid].form == QueryForm.OPERATOR
+        is_warm = is_operator or uid in self.warm_uids
+        limits = self.step_limits if is_warm else self.step_limits.for_first()
+        slowed, cached = self.entry.slowed.get(uid), self.state.tasks.get(uid)
+        rows = self.rows + (slowed.rows if slowed else 0)
+        return limits.for_work(rows, more_bytes + (cached.stored_bytes if cached else 0))
 
     def is_hosted(self, uid: str) -> bool:
         """Tell whether a query runs in this batch."""
@@ -83,7 +90,15 @@ class BatchContext:
 
     def open_task(self, query: Hosted) -> Task:
         """Return an empty task of a query."""
-        return self.runtime.open_task(query, self.registry, self.ledger)
+        task = self.runtime.open_task(query, self.registry, self.ledger)
+        task.waiting = WaitingRows(
+            {
+                stream: tuple(dict.fromkeys((self.registry.streams[stream].time, *columns)))
+                for stream, columns in query.columns_read.items()
+            },
+            query.inferred or {},
+        )
+        return task
 
     def task_for_update(self, query: Hosted) -> Task:
         """Return the task of a query, whose state will be saved."""
@@ -96,6 +111,7 @@ class BatchContext:
         """Remove what a query that failed leaves: its task, results and published rows."""
         self.report.results.pop(uid, None)
         self.report.key_counts.pop(uid, None)
+        self.report.waiting.pop(uid, None)
         self.report.published = [sent for sent in self.report.published if sent.uid != uid]
         self.state.drop_task(uid)
         self.changed_uids.discard(uid)

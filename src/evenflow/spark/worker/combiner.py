@@ -1,8 +1,9 @@
 """Combine rows before the shuffle: the router sums up the rows of windowed aggregates per pane.
 
-A hot key then costs its worker one partial row per pane and router task, however many rows it has.
-Which queries are combined is in the ledger entry. If a query fails here, or takes too long, the
-router sends it the rows themselves: its worker repeats the failure and blames the query.
+A hot key then costs its worker one partial row per pane and router task, however many rows it has:
+partial rows of all chunks of a task are merged at its end. Which queries are combined is in the
+ledger entry. If a query fails here, or takes too long, the router sends it the rows themselves: its
+worker repeats the failure and blames the query.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from evenflow.spark.worker.row_shares import shares_by_worker
 from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.sql import QueryTask
 from evenflow.sql.query_plan import combined_feeds
-from evenflow.sql.tasks.task import PartialRows
+from evenflow.sql.tasks.pane_state import PaneState
+
+MAX_KEPT_BYTES = 32 << 20  # partial rows of a query; beyond it they are sent at once
 
 
 class Combiner:
@@ -33,23 +36,38 @@ class Combiner:
         registry = ledger.registry(entry.registry_version)
         self.queries = combined_queries(registry, entry, stream)
         self._tasks: dict[str, QueryTask] = {}
+        self._failed: set[str] = set()
+        self._kept: dict[str, dict[int, list[pa.Table]]] = {}
         for query in self.queries:
             self._open(query, registry, ledger)
 
     def combine(self, query: Hosted, rows: pa.Table) -> list[tuple[int, pa.Table]] | None:
-        """Return the partial rows of each worker; None if the query needs the rows themselves."""
+        """Keep the partial rows of a chunk; return those to send now, by worker.
+
+        None if the query needs the rows themselves.
+        """
         task = self._tasks.get(query.uid)
-        if task is None:
+        if task is None or query.uid in self._failed:
             return None
         try:
             with self._runtime.time_limit(_ignore):
                 partials = task.combine(self._stream, rows)
         except Exception:  # the worker repeats the failure and reports it
-            self._tasks.pop(query.uid).close()
+            self._failed.add(query.uid)
             return None
         finally:
             self._runtime.stop_watchdog()
-        return list(self._shares(query, task, partials))
+        kept = self._kept.setdefault(query.uid, {})
+        for feed, partial in partials.items():
+            if len(partial):
+                kept.setdefault(feed, []).append(partial)
+        size = sum(partial.nbytes for parts in kept.values() for partial in parts)
+        return list(self._take(query)) if size > MAX_KEPT_BYTES else []
+
+    def rest(self) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the partial rows that are still kept, by worker; after the last chunk."""
+        for query in self.queries:
+            yield from self._take(query)
 
     def close(self) -> None:
         """Close the tasks."""
@@ -68,14 +86,16 @@ class Combiner:
         if isinstance(task, QueryTask):
             self._tasks[query.uid] = task
 
-    def _shares(
-        self, query: Hosted, task: QueryTask, partials: PartialRows
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield labelled partial rows for each worker that gets some."""
-        for feed, _, key_columns in combined_feeds(task.plan):
-            rows = partials.get(feed.id)
-            if rows is None or not len(rows):
+    def _take(self, query: Hosted) -> Iterator[tuple[int, pa.Table]]:
+        """Yield labelled partial rows for each worker that gets some, and forget them."""
+        kept = self._kept.pop(query.uid, {})
+        if not kept:
+            return
+        task = self._tasks[query.uid]
+        for feed, _, key_columns, aggregate in combined_feeds(task.plan):
+            if feed.id not in kept:
                 continue
+            rows = self._merge(task.pane_states[aggregate], kept[feed.id])
             rows = for_query(rows, query.uid, feed.id)
             if query.name in self._plan.placement:
                 yield self._plan.placement[query.name], rows
@@ -84,6 +104,19 @@ class Combiner:
             yield from shares_by_worker(
                 rows, self._plan.route(query.name, hashes), self._plan.workers
             )
+
+    def _merge(self, panes: PaneState, partials: list[pa.Table]) -> pa.Table:
+        """Merge the partial rows of several chunks, unless that fails as the worker's merge may."""
+        rows = pa.concat_tables(partials)
+        if len(partials) == 1:
+            return rows
+        try:
+            with self._runtime.time_limit(_ignore):
+                return panes.merge_partials(rows)
+        except Exception:
+            return rows
+        finally:
+            self._runtime.stop_watchdog()
 
 
 def combined_queries(registry: Registry, entry: Entry, stream: str) -> tuple[Hosted, ...]:

@@ -37,6 +37,12 @@ class Intake:
     kept: list[tuple[int, KeptTask | pa.Buffer]] = field(default_factory=list)
     kept_splits: tuple[KeySplit, ...] = ()
 
+    @property
+    def size_bytes(self) -> int:
+        """How much state it is."""
+        kept = [s[0].stored_bytes if isinstance(s, tuple) else s.size for _, s in self.kept]
+        return int(sum(kept) + sum(handoff.size for handoff in self.handoffs))
+
     def kept_share(self, open_task: Callable[[], Task], share: KeptShare) -> Iterator[bytes]:
         """Yield a worker's share of the kept state as hand-offs."""
         for worker, source in self.kept:
@@ -79,7 +85,8 @@ def read_intakes(
     for uid, kept in entry.resumed.items():
         if uid in uids:
             indexes = {w: read_index(store, ref)[1] for w, ref in kept.state_refs.items()}
-            saved = [(w, index[uid]) for w, index in indexes.items() if uid in index]
+            stored = kept.uid or uid
+            saved = [(w, index[stored]) for w, index in indexes.items() if stored in index]
             intakes[uid].kept += [(w, (task, task.read_segments(store))) for w, task in saved]
             intakes[uid].kept += [(h.worker, read_bytes(store, h.state)) for h in kept.incoming]
             intakes[uid].kept_splits = kept.splits

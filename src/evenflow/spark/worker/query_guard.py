@@ -25,14 +25,17 @@ class QueryGuard:
             error = RuntimeError("the query ended the worker's process: out of time or memory")
             self.fail(uid, error)
 
-    def run(self, uid: str, action: Callable[[], Value]) -> Value | None:
-        """Run something of a query, unless it has failed or is not hosted; None if it fails."""
+    def run(self, uid: str, action: Callable[[], Value], more_bytes: int = 0) -> Value | None:
+        """Run something of a query, unless it has failed or is not hosted; None if it fails.
+
+        It gets more time for `more_bytes` of state that it takes in.
+        """
         if not self._context.is_hosted(uid) or uid in self._context.report.failed:
             return None
         self._attempt_log.record_step(uid)
         result = None
         try:
-            seconds = self._context.step_seconds(uid)
+            seconds = self._context.step_seconds(uid, more_bytes)
             with self._context.runtime.time_limit(self._attempt_log.record_overrun, seconds):
                 result = action()
         except StorageError:

@@ -70,9 +70,11 @@ class QueryWork:
         """Process the new rows, or what is due without rows; report results and statistics."""
         context, query = self.context, self.query
         rows = {stream: self._rows_of(stream, inbox) for stream in query.streams}
+        if query.uid in context.entry.slowed:
+            rows = self._take_turn(rows)
         partials = inbox.partials.get(query.uid, {})
         work_rows = sum(len(table) for table in (*rows.values(), *partials.values()))
-        watermark_us = query_watermark_us(query, context.entry.watermarks)
+        watermark_us = context.entry.watermark_us(query)
         due_us = context.due_us.get(query.uid)
         if not work_rows and (due_us is None or due_us > watermark_us):
             return
@@ -90,9 +92,9 @@ class QueryWork:
             raise TypeError(f"the results have the columns {output.rows.schema}")
         rows_out = output.rows.num_rows
         check_result(rows_out, output.rows.nbytes)
-        if rows_out:
-            compress = output.rows.nbytes > MIN_COMPRESSED_BYTES
-            part = context.result_bundle.add(pack(output.rows, compress=compress))
+        if rows_out and query.replaces is None:
+            codec = "lz4" if output.rows.nbytes > MIN_COMPRESSED_BYTES else None
+            part = context.result_bundle.add(pack(output.rows, codec=codec))
             context.report.results[query.uid] = (part, rows_out)
             if query.publish:
                 self._publish(output.rows, part)
@@ -103,13 +105,27 @@ class QueryWork:
             groups=task.partial_row_count(),
             uncombined=query.uid in context.entry.combined and raw_rows > 0,
             rows_out=rows_out,
-            cpu_seconds=time.thread_time() - began,
+            cpu_seconds=time.thread_time() - began + output.process_cpu_seconds,
             state_bytes=task.state_bytes,
             late_rows=self._late_rows(output.late, rows, watermark_us),
             produced=float(rows_out),
         )
+        context.process_cpu_seconds += output.process_cpu_seconds
         context.report.query_stats[query.uid] = stats
         self._count_keys(task, rows, stats)
+
+    def _take_turn(self, rows: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        """Let new rows of a slowed query wait; return the rows whose turn it is."""
+        context, uid = self.context, self.query.uid
+        if uid not in context.state.tasks and not any(map(len, rows.values())):
+            return rows
+        # The watermark of its streams: a row that it makes late would be so without waiting.
+        watermark_us = query_watermark_us(self.query, context.entry.watermarks)
+        task, until = context.task_for_update(self.query), context.entry.slowed[uid].until
+        rows = task.waiting.take_turn(rows, context.entry.batch, watermark_us, until)
+        if (count := task.waiting.count()) is not None:
+            context.report.waiting[uid] = count
+        return rows
 
     def _task_splits(self) -> TaskSplits:
         """Return the split keys that this worker owns, and those whose panes another one merges."""
@@ -190,15 +206,16 @@ class QueryWork:
         share = StateShare(task, query.name, context.worker, context.plan, context.next_plan)
         if share.changes:
             for target in targets:
-                self._hand_off(target, task.copy_state(partial(share.sent_to, target)))
+                self._hand_off(target, task.copy_state(partial(share.rows_for, target)))
             if stays:
-                task.keep_state(share.kept)
+                task.keep_state(partial(share.rows_for, context.worker))
         elif stays:
             for target in targets:
                 self._hand_off(target, task.release(partial(self._moves_to, target)))
         else:
             self._hand_off(targets[0], task.release_all())
         if not stays:
+            context.report.subscriptions[query.uid] = 0
             context.state.drop_task(query.uid)
             context.changed_uids.discard(query.uid)
 
@@ -220,8 +237,11 @@ class QueryWork:
         context, uid = self.context, self.query.uid
         began = time.thread_time()
         context.state.save_task(uid, context.state_bundle)
-        due_us = checked_due_us(context.state.tasks[uid].task)
-        watermark_us = query_watermark_us(self.query, context.entry.watermarks)
+        task = context.state.tasks[uid].task
+        if isinstance(task, QueryTask) and task.subscriptions is not None:
+            context.report.subscriptions[uid] = len(task.subscriptions.store)
+        due_us = checked_due_us(task)
+        watermark_us = context.entry.watermark_us(self.query)
         context.due_us[uid] = None if due_us is None else max(due_us, watermark_us + 1)
         if uid in context.report.query_stats:
             context.report.query_stats[uid].cpu_seconds += time.thread_time() - began

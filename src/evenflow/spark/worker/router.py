@@ -28,7 +28,7 @@ from evenflow.spark.protocol.ledger import Entry, Ledger
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.worker.combiner import Combiner, combined_queries
 from evenflow.spark.worker.row_route import RowRoute, row_route
-from evenflow.spark.worker.set_aside import SetAside, batch_clock_us, separate_rows
+from evenflow.spark.worker.set_aside import SetAside, latest_time_us, separate_rows
 from evenflow.storage.bundle import PartRef, checksum, pack
 from evenflow.storage.file_store import FileStore
 
@@ -122,8 +122,7 @@ def route_source(
         if not (full_stream_workers or demand.row_routes or combined):
             continue
         if max_ahead_us is not None and latest_us is None:
-            clock_us = batch_clock_us(ledger.store, batch) if clock_us is None else clock_us
-            latest_us = clock_us + max_ahead_us
+            latest_us = latest_time_us(ledger.store, batch, max_ahead_us, clock_us)
         valid, aside, invalid, ahead = separate_rows(chunk, spec.time, latest_us)
         if len(aside):
             rows = restore_poison_rows(aside, spec.schema)
@@ -142,6 +141,8 @@ def route_source(
                 yield from _envelopes(EnvelopeKind.QUERY_ROWS, stream, shares)
             else:
                 yield from _envelopes(EnvelopeKind.PARTIAL, stream, partials)
+    if combiner is not None:
+        yield from _envelopes(EnvelopeKind.PARTIAL, stream, combiner.rest())
     if set_aside.invalid or set_aside.ahead:
         blob = pack(set_aside.to_table(spec.schema))
         yield _envelope([0], EnvelopeKind.POISON, stream, blob)
@@ -168,7 +169,9 @@ def _envelopes(
 ) -> Iterator[pa.RecordBatch]:
     for worker, rows in shares:
         if rows.num_rows:
-            yield _envelope([worker], kind, stream, pack(rows))
+            # Spark compresses the shuffle fast, not small; partial rows are few and worth more.
+            codec = "zstd" if kind == EnvelopeKind.PARTIAL else None
+            yield _envelope([worker], kind, stream, pack(rows, codec=codec))
 
 
 def _gather_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -176,9 +179,13 @@ def _gather_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     gathered: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        if batch.num_rows:
-            gathered.append(batch)
-            size += batch.nbytes
+        if not batch.num_rows:
+            continue
+        if gathered and batch.schema != gathered[0].schema:  # rows to set aside have all columns
+            yield pa.Table.from_batches(gathered).combine_chunks()
+            gathered, size = [], 0
+        gathered.append(batch)
+        size += batch.nbytes
         if size >= _CHUNK_BYTES:
             yield pa.Table.from_batches(gathered).combine_chunks()
             gathered, size = [], 0

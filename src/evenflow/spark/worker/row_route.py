@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from evenflow.model import KeySplit, Plan, hash_keys
-from evenflow.model.arrays import Bools, Hashes, Indices, Workers
+from evenflow.model import Plan, hash_keys
+from evenflow.model.arrays import Bools, Indices, Workers
 from evenflow.model.hashing import hash_contents
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.worker.row_shares import shares_by_worker
+
+_NO_ROWS: Indices = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +46,29 @@ class RowRoute:
         keys = [rows[column] for column in self.key]
         hashes = hash_keys(*keys)
         workers = self.plan.route(self.query, hashes)
-        splits = self.plan.tables[self.query].splits
-        if not splits:
-            return None, workers
-        copied = [
-            (np.repeat(at, len(split.owners) - 1), np.tile(split.owners[1:], len(at)))
-            for split in splits
-            if len(at := self._divide(split, rows, hashes, workers))
-        ]
-        if not copied:
-            return None, workers
-        return (
-            np.concatenate([np.arange(len(workers)), *(at for at, _ in copied)]),
-            np.concatenate([workers, *(to for _, to in copied)]).astype(np.int32),
-        )
-
-    def _divide(self, split: KeySplit, rows: pa.Table, hashes: Hashes, workers: Workers) -> Indices:
-        """Give the divided rows of a split key their owner; return the rows for all owners."""
-        at = np.flatnonzero(hashes == np.uint64(split.key_hash))
+        table = self.plan.tables[self.query]
+        at, which = table.split_rows(hashes) if table.splits else (_NO_ROWS, _NO_ROWS)
         if not len(at):
-            return at
-        divided = np.full(len(at), split.fragmented in self.divided_by)
+            return None, workers
+        divided = np.array([split.fragmented in self.divided_by for split in table.splits])[which]
         if not divided.all():  # a NULL matches nothing, so nobody else needs the row
             divided |= self._has_null_key(rows.select(self.key).take(pa.array(at)))
-        owned = at[divided]
-        if len(owned):
-            contents = rows.select(self.contents).take(pa.array(owned))
-            workers[owned] = split.owners_of(hash_contents(contents.columns))
-        rest: Indices = at[~divided]
-        return rest
+        if divided.any():
+            contents = rows.select(self.contents).take(pa.array(at[divided]))
+            hashed = hash_contents(contents.columns)
+            workers[at[divided]] = table.owners_of_rows(which[divided], hashed)
+        if divided.all():
+            return None, workers
+        copied, split_of_row = at[~divided], which[~divided]
+        others = [
+            (np.repeat(each, len(split.owners) - 1), np.tile(split.owners[1:], len(each)))
+            for position in np.unique(split_of_row).tolist()
+            for split, each in [(table.splits[position], copied[split_of_row == position])]
+        ]
+        return (
+            np.concatenate([np.arange(len(workers)), *(each for each, _ in others)]),
+            np.concatenate([workers, *(to for _, to in others)]).astype(np.int32),
+        )
 
     def _has_null_key(self, keys: pa.Table) -> Bools:
         nulls: Bools = np.zeros(len(keys), dtype=np.bool_)

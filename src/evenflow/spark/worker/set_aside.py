@@ -82,6 +82,15 @@ def separate_rows(
     return rows.filter(timely), aside, invalid, len(aside) - invalid
 
 
+def latest_time_us(
+    store: FileStore, batch: int, max_ahead_us: int | None, clock_us: int | None
+) -> int | None:
+    """Return the latest event time that is not too far ahead; None: any valid time."""
+    if max_ahead_us is None:
+        return None
+    return (batch_clock_us(store, batch) if clock_us is None else clock_us) + max_ahead_us
+
+
 def batch_clock_us(store: FileStore, batch: int) -> int:
     """Return when Spark planned a batch: a batch that runs again has the same clock."""
     file = f"spark/offsets/{batch}"

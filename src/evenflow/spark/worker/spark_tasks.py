@@ -14,13 +14,20 @@ from pyspark import TaskContext
 from evenflow.spark.protocol.envelope import Envelope
 from evenflow.spark.protocol.ledger import Ledger
 from evenflow.spark.protocol.measure_options import MeasureOptions
-from evenflow.spark.protocol.results_index import ReadUnit, ResultsIndex, name_batches
+from evenflow.spark.protocol.results_index import (
+    BATCH_FIELD,
+    ReadUnit,
+    ResultsIndex,
+    name_batches,
+)
 from evenflow.spark.protocol.source_options import SourceOptions
 from evenflow.spark.protocol.step_limits import StepLimits
 from evenflow.spark.worker.combiner import Combiner
+from evenflow.spark.worker.parquet_files import ParquetFiles
 from evenflow.spark.worker.prefetch import prefetch
 from evenflow.spark.worker.process_memory import limit_process_memory
 from evenflow.spark.worker.router import route_source
+from evenflow.spark.worker.set_aside import latest_time_us
 from evenflow.spark.worker.worker_process import WorkerProcess
 from evenflow.spark.worker.worker_state import TaskRuntime
 from evenflow.storage import records
@@ -53,12 +60,13 @@ class CheckpointId:
 
 @dataclass(frozen=True, slots=True)
 class RouterTask:
-    """For mapInArrow over a source's rows: returns envelopes."""
+    """For mapInArrow over a source's rows, or the names of its files: returns envelopes."""
 
     checkpoint_id: CheckpointId
     runtime: Callable[[], TaskRuntime]
     stream: str
     options: SourceOptions
+    reads_files: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route one partition; an attempt after a failed one does not combine rows."""
@@ -72,7 +80,7 @@ class RouterTask:
             yield from route_source(
                 ledger,
                 self.stream,
-                prefetch(batches),
+                prefetch(self._read_files(batches, ledger, batch) if self.reads_files else batches),
                 batch,
                 combiner,
                 self.options.max_ahead_us,
@@ -81,6 +89,17 @@ class RouterTask:
         finally:
             if combiner is not None:
                 combiner.close()
+
+    def _read_files(
+        self, names: Iterator[pa.RecordBatch], ledger: Ledger, batch: int
+    ) -> Iterator[pa.RecordBatch]:
+        registry = ledger.registry(ledger.entry(batch).registry_version)
+        if not registry.readers(self.stream):
+            return iter(())
+        spec, columns = registry.streams[self.stream], registry.needed_columns(self.stream)
+        ahead_us = self.options.max_ahead_us
+        latest_us = latest_time_us(ledger.store, batch, ahead_us, _batch_clock_us())
+        return ParquetFiles(self.stream, spec.schema, columns, spec.time, latest_us).read(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +141,15 @@ class WorkerTask:
 class ReadResultsTask:
     """For mapInArrow over READ_UNIT_COLUMNS: returns the rows of a query, or poison rows.
 
-    `batch_column` names a column to add, with the batch that wrote the rows.
+    `schema` has their columns; rows from before a column was added have NULL there. `batch_column`
+    names a column to add, with the batch that wrote the rows.
     """
 
     uri: str
     options: StorageOptions
     kind: str
     name: str
+    schema: pa.Schema
     batch_column: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -138,6 +159,11 @@ class ReadResultsTask:
             for encoded in batch.column(0).to_pylist():
                 unit = records.decode(encoded, ReadUnit)
                 rows = index.read(self.kind, self.name, unit)
+                missing = [f for f in self.schema if f.name not in rows.column_names]
+                for added in missing:
+                    rows = rows.append_column(added, pa.nulls(len(rows), added.type))
+                if self.kind == "poison":
+                    rows = rows.select([*self.schema.names, BATCH_FIELD])
                 yield from name_batches(rows, self.batch_column).to_batches()
 
 

@@ -7,18 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+from numba.core import event
 
 from evenflow.model.limits import MemoryLimits
 from evenflow.spark.protocol.ledger import Ledger
-from evenflow.spark.protocol.query_compiler import CompiledQuery, compile_definition, sql_catalog
 from evenflow.spark.protocol.registry import Hosted, Registry
-from evenflow.spark.protocol.step_limits import MAX_SECONDS
-from evenflow.sql import Catalog, Engine, Task
+from evenflow.spark.protocol.sql_catalog import sql_catalog
+from evenflow.spark.protocol.step_limits import MAX_SECONDS, overrun_seconds
+from evenflow.sql import Catalog, CompiledQuery, Engine, Task, compile_definition
+from evenflow.sql.deadline_watch import DeadlineWatch
+from evenflow.sql.isolated_operator import IsolatedOperator
 from evenflow.sql.spill import EngineMemory
+from evenflow.sql.tasks.operator import OperatorTask
 from evenflow.storage.bundle import PartRef
 from evenflow.storage.stored_parts import read_table
 
-OVERRUN_SECONDS = 2.0  # what a step may take after its limit, before the process ends
 HARD_LIMIT_SECONDS = 60.0  # after the limit: if not even the note can be written
 WATCHDOG_RENEW_SECONDS = 10.0
 
@@ -34,10 +37,13 @@ class SqlRuntime:
         processes = processes or os.cpu_count() or 1
         memory = EngineMemory.by_limits(limits, processes)
         self._engine = Engine(memory=memory)
+        grace = _CompileGrace(self._engine.watch)
+        event.register("numba:compile", grace)  # type: ignore[no-untyped-call]
         self.outdated_state_bytes = memory.memory_bytes // 4
         self._registry = Registry()
         self._catalog = Catalog()
         self._programs: dict[str, CompiledQuery] = {}
+        self._isolated: dict[str, IsolatedOperator] = {}
         self._tables: dict[PartRef, pa.Table] = {}
         self._watchdog_renew_at = 0.0  # a step that begins later starts the watchdog again
 
@@ -47,13 +53,33 @@ class SqlRuntime:
             hosted = {query.uid for query in registry.queries.values()}
             self._programs = {uid: p for uid, p in self._programs.items() if uid in hosted}
             self._registry, self._catalog = registry, sql_catalog(registry)
+            for uid in [uid for uid in self._isolated if uid not in hosted]:
+                self._isolated.pop(uid).close()
+        if query.isolate:
+            return self._open_isolated(query)
         program = self._programs.get(query.uid)
         if program is None:
-            program = self._programs[query.uid] = compile_definition(
-                query.form, query.name, query.text, self._catalog, key=query.key, over=query.streams
-            )
+            with self._engine.watch.grace(MAX_SECONDS):  # it may import a module
+                program = compile_definition(
+                    query.form,
+                    query.name,
+                    query.text,
+                    self._catalog,
+                    key=query.key,
+                    over=query.streams,
+                )
+            self._programs[query.uid] = program
         tables = {name: self._table(registry.tables[name].rows, ledger) for name in program.tables}
         return program.open(self._engine, tables)
+
+    def _open_isolated(self, query: Hosted) -> Task:
+        """Return a task of an isolated operator; its class is imported in its process only."""
+        if query.uid not in self._isolated:
+            self._isolated[query.uid] = IsolatedOperator(query.text, self._engine.watch)
+        streams = self._registry.streams
+        times = {stream: streams[stream].time for stream in query.streams}
+        key = None if query.key_columns is None else query.key_columns[query.streams[0]]
+        return OperatorTask(self._isolated[query.uid], times, key)
 
     @contextmanager
     def time_limit(
@@ -65,11 +91,9 @@ class SqlRuntime:
         lock can delay it. It is restarted every few seconds, not for each step, and stopped by
         `stop_watchdog`.
         """
-        now = time.monotonic()
+        now, last = time.monotonic(), seconds + overrun_seconds(seconds)
         if now >= self._watchdog_renew_at:
-            faulthandler.dump_traceback_later(
-                seconds + OVERRUN_SECONDS + HARD_LIMIT_SECONDS, exit=True, file=2
-            )
+            faulthandler.dump_traceback_later(last + HARD_LIMIT_SECONDS, exit=True, file=2)
             self._watchdog_renew_at = now + WATCHDOG_RENEW_SECONDS
 
         def end_process() -> None:
@@ -77,7 +101,7 @@ class SqlRuntime:
             faulthandler.dump_traceback(file=2)
             self.exit_process()
 
-        with self._engine.time_limit(seconds, seconds + OVERRUN_SECONDS, end_process):
+        with self._engine.time_limit(seconds, last, end_process):
             yield
 
     def exit_process(self) -> None:
@@ -93,3 +117,23 @@ class SqlRuntime:
         if ref not in self._tables:
             self._tables[ref] = read_table(ledger.store, ref)
         return self._tables[ref]
+
+
+class _CompileGrace(event.Listener):
+    """Does not count the time in which a kernel is compiled, which happens once on a machine."""
+
+    def __init__(self, watch: DeadlineWatch) -> None:
+        self._watch, self._depth, self._began = watch, 0, 0.0
+
+    def on_start(self, _: event.Event) -> None:
+        """Give time; a kernel that calls another one compiles it meanwhile."""
+        self._depth += 1
+        if self._depth == 1:
+            self._began = time.monotonic()
+            self._watch.extend(MAX_SECONDS)
+
+    def on_end(self, _: event.Event) -> None:
+        """Take back what was not needed."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._watch.extend(min(0.0, time.monotonic() - self._began - MAX_SECONDS))

@@ -4,7 +4,8 @@ With owners O before and O' after, a key's rows in a store move by the store's p
 
 - REPLICA: every owner has all of them. O[0] sends a copy to each worker of O' that is not in O;
   workers that are not in O' drop theirs.
-- FRAGMENT: each row is at one owner, any of them. Workers that are not in O' send theirs to O'[0].
+- FRAGMENT: each row is at one owner, any of them. All are divided over O' by their contents, so
+  that new owners get their part of the work with stored rows at once.
 - HOME: O[0] has all of them. They go to O'[0].
 
 A key with one owner is the case of O = (owner,), in which all three are the same.
@@ -13,9 +14,12 @@ A key with one owner is the case of O = (owner,), in which all three are the sam
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from evenflow.model import KeySplit, Plan
 from evenflow.model.arrays import Bools, Hashes, Workers
+from evenflow.model.hashing import hash_contents
+from evenflow.model.routing import owners_by_content
 from evenflow.sql import SplitPolicy, Task
 
 
@@ -28,17 +32,24 @@ class OwnerChange:
     after: tuple[int, ...]
     fragmented: str
 
-    def sends(self, policy: SplitPolicy, worker: int, target: int) -> bool:
-        """Tell whether a worker sends its rows of the key to another one."""
-        if policy is SplitPolicy.REPLICA:
-            return worker == self.before[0] and target in self.after and target not in self.before
+    def has_after(self, policy: SplitPolicy, worker: int, target: int, rows: pa.Table) -> Bools:
+        """Mark those of a worker's rows of the key that it keeps, or sends to another worker."""
         if policy is SplitPolicy.FRAGMENT:
-            return worker not in self.after and target == self.after[0]
-        return target == self.after[0]
+            divided: Bools = self._owners_after(worker, rows) == target
+            return divided
+        if policy is SplitPolicy.HOME:
+            has = target == self.after[0]
+        elif target == worker:
+            has = worker in self.after
+        else:
+            has = worker == self.before[0] and target in self.after and target not in self.before
+        return np.full(len(rows), has)
 
-    def keeps(self, policy: SplitPolicy, worker: int) -> bool:
-        """Tell whether a worker keeps its rows of the key."""
-        return worker in (self.after[:1] if policy is SplitPolicy.HOME else self.after)
+    def _owners_after(self, worker: int, rows: pa.Table) -> Workers:
+        """Return the next owner of each row of a worker's fragment."""
+        if set(self.before) == set(self.after):
+            return np.full(len(rows), worker, dtype=np.int32)
+        return owners_by_content(self.after, hash_contents(rows.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +75,16 @@ class StateShare:
         )
         object.__setattr__(self, "changes", changes)
 
-    def sent_to(self, target: int, label: str, keys: Hashes) -> Bools:
-        """Mark the rows of a store that go to another worker, given their keys."""
+    def rows_for(self, target: int, label: str, keys: Hashes, rows: pa.Table) -> Bools:
+        """Mark the rows of a store that go to a worker, or stay if it is this one."""
         marked: Bools = self._next_worker(keys) == target
         for change in self.changes:
-            sends = change.sends(self._policy(label, change), self.worker, target)
-            marked[keys == np.uint64(change.key_hash)] = sends
+            at = np.flatnonzero(keys == np.uint64(change.key_hash))
+            if len(at):
+                policy = self.task.split_policy(label, change.fragmented)
+                found = rows.take(pa.array(at))
+                marked[at] = change.has_after(policy, self.worker, target, found)
         return marked
-
-    def kept(self, label: str, keys: Hashes) -> Bools:
-        """Mark the rows of a store that stay."""
-        marked: Bools = self._next_worker(keys) == self.worker
-        for change in self.changes:
-            keeps = change.keeps(self._policy(label, change), self.worker)
-            marked[keys == np.uint64(change.key_hash)] = keeps
-        return marked
-
-    def _policy(self, label: str, change: OwnerChange) -> SplitPolicy:
-        return self.task.split_policy(label, change.fragmented)
 
     def _next_worker(self, keys: Hashes) -> Workers:
         if self.query in self.next_plan.placement:
@@ -107,7 +110,7 @@ class KeptShare:
         """Whether this worker takes all state: that of a whole query that was not split."""
         return self.query in self.plan.placement and not self.splits_before
 
-    def taken_from(self, source: int, label: str, keys: Hashes) -> Bools:
+    def taken_from(self, source: int, label: str, keys: Hashes, _rows: pa.Table) -> Bools:
         """Mark the rows of a store to take, of those that worker `source` had."""
         taken: Bools = np.ones(len(keys), dtype=np.bool_)
         if self.query in self.plan.tables:

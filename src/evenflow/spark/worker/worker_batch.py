@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from evenflow.model import moves_from_worker
 from evenflow.model.time import event_times_us
 from evenflow.spark.protocol.envelope import Envelope
-from evenflow.spark.protocol.ledger import DerivedRows, query_watermark_us
+from evenflow.spark.protocol.ledger import DerivedRows
 from evenflow.spark.protocol.report import Report, SetAsideCount
 from evenflow.spark.worker.batch_context import BatchContext
 from evenflow.spark.worker.crash_blame import AttemptLog
@@ -48,7 +48,8 @@ class WorkerBatch:
         derived = [rows for rows in entry.derived_rows if rows.worker == worker]
         moves, queries = self._outgoing_moves(), context.local_queries()
         arriving = queries.keys() & uids_with_intake(entry, worker)
-        if not (envelopes or arriving or derived or moves or self._is_due()):
+        waiting = queries.keys() & self.entry.waiting.keys()
+        if not (envelopes or arriving or derived or moves or waiting or self._is_due()):
             self.report.idle = True
             return self.report
         self._restore(self.states.pop(worker, WorkerState()))
@@ -58,7 +59,8 @@ class WorkerBatch:
         for uid in sorted(queries, key=lambda uid: uid != self.attempt_log.suspect):
             work = QueryWork(context, queries[uid])
             if uid in intakes:
-                self.guard.run(uid, partial(work.take_in, intakes[uid]))
+                take_in = partial(work.take_in, intakes[uid])
+                self.guard.run(uid, take_in, intakes[uid].size_bytes)
             self.guard.run(uid, partial(work.step, inbox))
         for name, targets in moves.items():
             work = QueryWork(context, context.registry.queries[name])
@@ -73,7 +75,7 @@ class WorkerBatch:
     def _is_due(self) -> bool:
         queries = self.context.registry.by_uid
         return any(
-            uid in queries and due_us <= query_watermark_us(queries[uid], self.entry.watermarks)
+            uid in queries and due_us <= self.entry.watermark_us(queries[uid])
             for uid, due_us in self.entry.due_us.get(self.worker, {}).items()
         )
 
@@ -110,7 +112,8 @@ class WorkerBatch:
             return None
         segments = saved.read_segments(self.context.store)
         work = QueryWork(self.context, self.context.registry.by_uid[uid])
-        return self.guard.run(uid, partial(work.load, saved.manifest, segments))
+        load = partial(work.load, saved.manifest, segments)
+        return self.guard.run(uid, load, saved.stored_bytes)
 
     def _open_inbox(self, envelopes: list[Envelope], derived: list[DerivedRows]) -> Inbox:
         """Open what was sent to this worker; report poison rows and the latest event times."""

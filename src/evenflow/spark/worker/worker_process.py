@@ -58,7 +58,7 @@ class WorkerProcess:
             report = WorkerBatch(context, self.states, attempt_log).run(list(envelopes))
         finally:
             self.runtime.stop_watchdog()
-        report.cpu_seconds = time.thread_time() - began
+        report.cpu_seconds = time.thread_time() - began + context.process_cpu_seconds
         hosted = context.registry.by_uid.keys()
         self._warm_uids = (self._warm_uids | report.query_stats.keys()) & hosted
         emulate_cost(report, measure_options.emulated_seconds_per_row)

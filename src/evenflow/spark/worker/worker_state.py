@@ -44,11 +44,12 @@ class TaskRuntime(Protocol):
 
 @dataclass(slots=True)
 class CachedTask:
-    """A task, and its manifest and segments on disk."""
+    """A task, and its manifest and segments on disk, with their bytes."""
 
     task: Task
     manifest: bytes = b""
     segments: dict[str, PartRef] = field(default_factory=dict)
+    stored_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class WorkerState:
         known.update((name, bundle.add(pack(rows))) for name, rows in saved.segments.items())
         cached.segments = referenced_segments(saved.manifest, known)
         cached.manifest = saved.manifest
+        cached.stored_bytes = sum(ref.length for ref in cached.segments.values())
 
     def save_index(self, bundle: Bundle) -> None:
         """Add the index of all tasks to the bundle, unless it is the same as before."""
@@ -97,8 +99,7 @@ class WorkerState:
     @property
     def size_bytes(self) -> int:
         """The size of its segments and of its index."""
-        segments = [cached.segments.values() for cached in self.tasks.values()]
-        return len(self.index_record) + sum(ref.length for refs in segments for ref in refs)
+        return len(self.index_record) + sum(each.stored_bytes for each in self.tasks.values())
 
     def live_files(self) -> tuple[str, ...]:
         """Return the files this state needs."""
@@ -114,6 +115,11 @@ class SavedTask:
 
     manifest: bytes
     segments: dict[str, PartRef]
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of its segments."""
+        return sum(ref.length for ref in self.segments.values())
 
     def read_segments(self, store: FileStore) -> dict[str, pa.Table]:
         """Read the segments, outside the guard of any query."""
@@ -157,7 +163,7 @@ def load_worker_state(
     fetch_segments(store, (ref for saved in changed.values() for ref in saved.segments.values()))
     for uid, saved in changed.items():
         if (task := load_task(uid, saved)) is not None:
-            state.tasks[uid] = CachedTask(task, saved.manifest, saved.segments)
+            state.tasks[uid] = CachedTask(task, saved.manifest, saved.segments, saved.stored_bytes)
         cached.drop_task(uid)  # only now, so that segments of both are not mapped twice
     cached.close()
     return state

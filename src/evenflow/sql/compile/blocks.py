@@ -41,12 +41,14 @@ def build_block(
         id=next(context.node_ids),
         inputs=inputs,
         references=tuple(source.references),
+        laterals=tuple(source.laterals),
+        subquery_tables=tuple(sorted(source.read_tables)),
         where=tuple(condition.sql for condition in where),
         select=select,
         preaggregates=preaggregates,
         relation=relation,
         lineage=lineage,
-        equal_columns=_equal_column_pairs(source.conjuncts, translate),
+        equal_columns=_equal_column_pairs(source.join_conjuncts, source.join_translator),
         parameter_bounds=(
             _parameter_bounds(source.conjuncts, translate) if source.joins_subscriptions else ()
         ),

@@ -8,7 +8,12 @@ from itertools import count
 from evenflow.errors import InputError
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.query_plan import PlanNode
-from evenflow.sql.translate.translator import ParameterTypes, TextBudget
+from evenflow.sql.translate.translator import (
+    ParameterTypes,
+    TextBudget,
+    TranslationMemo,
+    UserFunctions,
+)
 from evenflow.sql.translate.typed_expr import Ast
 
 MAX_INPUTS = 64  # of a query
@@ -34,10 +39,23 @@ class CompileContext(ABC):
     reads: dict[str, set[str]] = field(default_factory=dict)
     text_budget: TextBudget = field(default_factory=TextBudget)
     copied_nodes: int = 0
+    functions: UserFunctions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.functions = UserFunctions(self.catalog.functions)
+
+    def new_memo(self) -> TranslationMemo:
+        """Return what a translator of this query needs to share with the others."""
+        return TranslationMemo(self.text_budget, self.functions)
 
     @abstractmethod
     def compile(self, query: Ast, ctes: CteScope, *, drop_late: bool) -> PlanNode:
         """Compile a query or a subquery; `drop_late` drops late rows of its streams."""
+
+    def refuse_template(self, what: str) -> None:
+        """Refuse what mixes the rows of different subscriptions."""
+        if self.parameters is not None:
+            raise InputError(f"a template cannot have {what}; write a query without parameters")
 
     def count_copied_nodes(self, nodes: int) -> None:
         """Count the nodes that replace an alias of SELECT, each time it is used."""

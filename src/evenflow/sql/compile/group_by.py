@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,32 +12,27 @@ from evenflow.sql import types
 from evenflow.sql.compile.blocks import build_block
 from evenflow.sql.compile.context import CompileContext
 from evenflow.sql.compile.from_clause import FromClause
+from evenflow.sql.compile.problems import ProblemList
 from evenflow.sql.compile.select_aliases import SelectAliases
+from evenflow.sql.compile.window_calls import (
+    SESSION,
+    WindowCall,
+    is_window_call,
+    read_window_call,
+)
 from evenflow.sql.query_plan import AggregateNode, PlanNode, SelectNode, UnionNode, WindowSpec
 from evenflow.sql.relation import EventTime, Field, Relation
-from evenflow.sql.translate.aggregates import read_aggregate
-from evenflow.sql.translate.literals import interval_us, parse_span_us
-from evenflow.sql.translate.refusals import quote_sql, refusal
+from evenflow.sql.translate.aggregates import PartialColumn, is_aggregate, read_aggregate
+from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import (
     SUBSCRIPTION_COLUMN,
-    TranslationMemo,
     Translator,
     output_column_name,
 )
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
 WINDOW_CLOCK = "w"
-MAX_PANES = 10_000
-MAX_WINDOWS_PER_ROW = 3_600  # for example 1 hour that slides by 1 second
-
-
-class _WindowCall(NamedTuple):
-    """The arguments of window(...): the SQL of the time, and three spans."""
-
-    time_sql: str
-    size_us: int
-    slide_us: int
-    start_us: int
+_CALLS = (exp.Anonymous, exp.Any, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
 @dataclass
@@ -52,7 +46,7 @@ class _GroupByBuilder:
     keys: dict[str, TypedExpr] = field(default_factory=dict)  # by SQL
     pane_start_sql: str = ""
     row_time_sql: str = ""
-    window_call: _WindowCall | None = None
+    window_call: WindowCall | None = None
     group_time: TypedExpr | None = None
     windows: WindowSpec | None = None
     updates: list[tuple[str, str]] = field(default_factory=list)
@@ -66,7 +60,7 @@ class _GroupByBuilder:
         if isinstance(node, exp.Literal | exp.Null | exp.Boolean | exp.Interval):
             return None
         value = None
-        if isinstance(node, exp.AggFunc | exp.Filter | exp.Anonymous):
+        if isinstance(node, _CALLS):
             value = self._resolve_aggregate(node)
         if value is None and not self._has_aggregate(node):
             value = self._resolve_group(node)
@@ -83,9 +77,8 @@ class _GroupByBuilder:
     def _has_aggregate(self, node: Ast) -> bool:
         known = self.aggregated.get(id(node))
         if known is None:
-            found = isinstance(node, exp.AggFunc) or any(
-                self._has_aggregate(child) for child in node.iter_expressions()
-            )
+            children = () if isinstance(node, exp.Select) else node.iter_expressions()
+            found = is_aggregate(node) or any(map(self._has_aggregate, children))
             known = self.aggregated[id(node)] = node, found  # holds the node: the id stays valid
         return known[1]
 
@@ -94,6 +87,8 @@ class _GroupByBuilder:
             value = self.output_time()
             for part in node.parts[1:] if isinstance(node, exp.Column) else ():
                 value = self.translate.struct_field(value, part.name)
+                if self.window_call.is_session and part.name.lower() == "end":
+                    value = replace(value, time=EventTime(WINDOW_CLOCK))
             return value
         try:
             inner = self.translate(node)
@@ -124,16 +119,22 @@ class _GroupByBuilder:
         return self.translate.struct_field(value, last.name) if value is not None else None
 
     def _is_grouped_window(self, node: Ast) -> bool:
-        if _is_window_call(node):
-            return _read_window_call(self.translate, node)[1] == self.window_call
-        return isinstance(node, exp.Column) and node.parts[0].name.lower() == "window"
+        if is_window_call(node):
+            return read_window_call(self.translate, node)[1] == self.window_call
+        name = SESSION if self.window_call and self.window_call.is_session else "window"
+        return isinstance(node, exp.Column) and node.parts[0].name.lower() == name
 
     def output_time(self) -> TypedExpr:
         """Compute the time of a group from the start of its window, `_ws`."""
         assert self.windows is not None  # noqa: S101 - set before expressions are read
         start, width_us = 'make_timestamp("_ws")', self.windows.size_us
+        if self.windows.is_session:  # its start can lie arbitrarily far back
+            sql = f"{{'start': {start}, 'end': make_timestamp(\"_we\" - 1)}}"
+            return TypedExpr(sql, types.WINDOW)
         if self.group_time is not None:
             if self.group_time.type != types.WINDOW:
+                if self.group_time.type == types.DATE:
+                    start = f"CAST({start} AS DATE)"
                 return TypedExpr(start, self.group_time.type, time=EventTime(WINDOW_CLOCK))
             if self.group_time.time is not None:
                 width_us = self.group_time.time.width_us or 0
@@ -141,7 +142,7 @@ class _GroupByBuilder:
         return TypedExpr(sql, types.WINDOW, time=EventTime(WINDOW_CLOCK, 0, width_us))
 
     def _resolve_aggregate(self, node: Ast) -> TypedExpr | None:
-        aggregate = read_aggregate(self.translate, node)
+        aggregate = read_aggregate(self.translate, node, f"epoch_us({self.row_time_sql})")
         if aggregate is None:
             return None
         names = []
@@ -149,25 +150,29 @@ class _GroupByBuilder:
         for partial in aggregate.partials:
             if partial.update not in known:
                 name = known[partial.update] = f"p{len(self.updates)}"
-                self.updates.append((name, partial.update))
-                self.merges.append((name, partial.merge.format(types.quote_identifier(name))))
-                self.partial_columns.append((name, partial.type))
+                self._add_partial(name, partial)
             names.append(types.quote_identifier(known[partial.update]))
         return TypedExpr(aggregate.final.format(*names), aggregate.type)
 
+    def _add_partial(self, name: str, partial: PartialColumn) -> None:
+        self.updates.append((name, partial.update))
+        self.merges.append((name, partial.merge.format(types.quote_identifier(name))))
+        self.partial_columns.append((name, partial.type))
+
     def add_group(self, node: Ast, lags_us: Mapping[str, int]) -> None:
         """Add one item of GROUP BY."""
-        if _is_window_call(node):
+        if is_window_call(node):
             if self.windows is not None:
                 raise refusal(node, "is a second window; move it to a subquery")
-            value, call = _read_window_call(self.translate, node)
+            value, call = read_window_call(self.translate, node)
             pane_us = gcd(call.size_us, call.slide_us)
             self.window_call, self.row_time_sql = call, call.time_sql
-            self.windows = WindowSpec(*call[1:], pane_us, _time_lag_us(node, value, lags_us))
-            time = f"epoch_us({call.time_sql})"
-            # The remainder is negative before the start; a second modulo makes it positive.
-            rest = f"((({time} - {call.start_us}) % {pane_us}) + {pane_us}) % {pane_us}"
-            self.pane_start_sql = f"({time} - {rest})"
+            lag_us = _time_lag_us(node, value, lags_us)
+            self.windows = WindowSpec(*call[1:4], pane_us, lag_us, call.is_session)
+            self.pane_start_sql = call.span_start_sql(pane_us)
+            if call.is_session:
+                end = f"max({self.pane_start_sql} + {call.size_us})"
+                self._add_partial("_e", PartialColumn(end, "max({})", types.LONG))
             return
         value = self.translate(node)
         if value.time is not None and self.windows is None:
@@ -203,16 +208,20 @@ def compile_group_by(
             "the aggregate has no window, so it would never be complete; "
             "add window(time, '10 seconds') to GROUP BY"
         )
-    above = Translator({}, builder.resolve, memo=TranslationMemo(context.text_budget))
+    above = Translator({}, builder.resolve, memo=context.new_memo())
     outputs = []
     if source.joins_subscriptions:
         outputs.append(("subscription", builder.key_column(SUBSCRIPTION_COLUMN)))
+    problems = ProblemList(context.catalog.functions)
     for node in expressions:
-        name = output_column_name(node)
-        outputs.append((name, above(node.this if isinstance(node, exp.Alias) else node)))
+        value = problems.attempt(above, node.this if isinstance(node, exp.Alias) else node)
+        if value is not None:
+            outputs.append((output_column_name(node), value))
     having = select.args.get("having")
     if having is not None:
-        builder.having = above.boolean(aliases.replace_in(having.this)).sql
+        kept = problems.attempt(above.boolean, aliases.replace_in(having.this))
+        builder.having = kept.sql if kept is not None else None
+    problems.raise_found()
     return _build_node(context, source, where, builder, builder.windows, outputs)
 
 
@@ -256,7 +265,7 @@ def _build_node(
         having=builder.having,
         relation=Relation(
             tuple(Field(name, value.type, value.time) for name, value in outputs),
-            {WINDOW_CLOCK: windows.lag_us + windows.size_us - 1},
+            {WINDOW_CLOCK: windows.lag_us + (0 if windows.is_session else windows.size_us - 1)},
         ),
         lineage={name: value.column[1] for name, value in outputs if value.column},
     )
@@ -264,53 +273,11 @@ def _build_node(
 
 def _time_lag_us(node: Ast, value: TypedExpr, lags_us: Mapping[str, int]) -> int:
     """Return how far behind the watermark a time can still arrive."""
-    if value.time is None or value.time.clock not in lags_us:
+    lag_us = value.time.lag_us(lags_us) if value.time is not None else None
+    if value.time is None or lag_us is None:
         raise refusal(node, "is not over an event-time column, so it never completes")
-    return lags_us[value.time.clock] - value.time.offset_us
+    return lag_us - value.time.offset_us
 
 
 def _is_nested(field: pa.Field) -> bool:
     return bool(pa.types.is_nested(field.type))
-
-
-def _is_window_call(node: Ast) -> bool:
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() == "window"
-
-
-def _read_window_call(translate: Translator, node: Ast) -> tuple[TypedExpr, _WindowCall]:
-    """Read the time and the arguments of window(time, size[, slide[, start]])."""
-    if not 2 <= len(node.expressions) <= 4:
-        raise refusal(node, "is not a window; write window(time, '10 seconds'[, '5 seconds'])")
-    value = translate(node.expressions[0])
-    sql, time = value.sql, value.time
-    if time is not None and time.width_us is not None:  # a window of a subquery: use its last time
-        end = translate.struct_field(value, "end")
-        sql, time = f"({end.sql} - to_microseconds(1))", time.window_field("end")
-        value = replace(value, time=time.shifted(-1) if time else None)
-    if value.type == types.TIMESTAMP_NTZ:
-        raise refusal(node, "is over TIMESTAMP_NTZ; cast the column to TIMESTAMP before the stream")
-    if time is None:
-        raise refusal(
-            node,
-            f"needs the event-time column; {quote_sql(node.expressions[0])} is another column, "
-            "or computed from it",
-        )
-    spans_us = [_read_span_us(e) for e in node.expressions[1:]]
-    size_us, slide_us, start_us = (*spans_us, *(spans_us[0], 0)[len(spans_us) - 1 :])
-    if size_us <= 0 or slide_us <= 0 or slide_us > size_us:
-        raise refusal(node, "needs a size and slide above zero, and a slide of at most the size")
-    if -(-size_us // slide_us) > MAX_WINDOWS_PER_ROW:
-        raise refusal(
-            node,
-            f"puts a row into {-(-size_us // slide_us):,} windows, at most "
-            f"{MAX_WINDOWS_PER_ROW:,} are possible; use a longer slide",
-        )
-    if size_us // gcd(size_us, slide_us) > MAX_PANES:
-        raise refusal(node, f"has more than {MAX_PANES:,} panes; use a longer slide")
-    return value, _WindowCall(sql, size_us, slide_us, start_us % slide_us)
-
-
-def _read_span_us(node: Ast) -> int:
-    if isinstance(node, exp.Literal) and node.is_string:
-        return parse_span_us(str(node.this))
-    return interval_us(node)

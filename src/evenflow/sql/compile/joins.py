@@ -10,11 +10,11 @@ from sqlglot import exp
 from evenflow.errors import InputError
 from evenflow.sql.compile.from_clause import FromClause
 from evenflow.sql.compile.time_bounds import TimeBounds
-from evenflow.sql.query_plan import ROW_ALIAS, JoinBuffer, JoinProbe, SelectNode
+from evenflow.sql.query_plan import ROW_ALIAS, JoinBuffer, JoinProbe, OuterJoin, SelectNode
 from evenflow.sql.relation import ColumnRef, Relation
 from evenflow.sql.translate.translator import widen
 from evenflow.sql.translate.typed_expr import TypedExpr
-from evenflow.sql.types import column_sql, hash_compatible, quote_identifier
+from evenflow.sql.types import column_sql, hash_compatible, physical_schema, quote_identifier
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"\.?""")
 ColumnPair = tuple[ColumnRef, ColumnRef]
@@ -24,34 +24,52 @@ def add_join_buffers(
     block: SelectNode, source: FromClause, where: Sequence[TypedExpr]
 ) -> SelectNode:
     """Add to a join the buffer of each input, and the probes that start from its new rows."""
-    bounds = source.time_bounds
+    bounds, outer = source.time_bounds, source.outer
     edges, computed = _equality_edges(source)
     aliases = [i.alias for i in block.inputs]
-    rest = [w for w in where if len(w.inputs) != 1 or not w.inputs <= set(aliases)]
+    conditions = [*where] if outer is None else [*outer.on, *where]
+    rest = conditions
+    if outer is None:  # conditions on one input hold for all buffered rows
+        rest = [c for c in conditions if len(c.inputs) != 1 or not c.inputs <= set(aliases)]
     on = [r.on for r in block.references if r.on is not None]
-    used_sql = " ".join([*(sql for _, sql in block.select), *(w.sql for w in rest), *on])
+    on += [view.sql for view in block.laterals]
+    used_sql = " ".join([*(sql for _, sql in block.select), *(c.sql for c in rest), *on])
     equal = {column for pair in (*edges, *block.equal_columns) for column in pair}
-    inputs = []
+    inputs, schemas = [], {}
     for item in block.inputs:
-        alias, relation = item.alias, source.relations[item.alias]
-        columns = [
-            (f.name, sql)
+        alias = item.alias
+        relation = source.relations.get(alias) or source.hidden[alias]
+        used = [
+            f
             for f in relation.fields
-            if (sql := column_sql(alias, f.name)) in used_sql or (alias, f.name) in equal
+            if column_sql(alias, f.name) in used_sql or (alias, f.name) in equal
         ]
+        columns = [(f.name, column_sql(alias, f.name)) for f in used]
         columns += [(name, sql) for (owner, name), sql in computed.items() if owner == alias]
         columns.append(("_t", _clock_sql(alias, relation, bounds)))
-        conditions = [w.sql for w in where if w.inputs == {alias}]
-        for side in dict.fromkeys(s for pair in edges for s in pair if s[0] == alias):
-            conditions.append(f"({computed.get(side, column_sql(*side))} IS NOT NULL)")
+        schemas[alias] = physical_schema(pa.schema([(f.name, f.type) for f in used]))
+        if outer is None:
+            prefilters = [w for w in where if w.inputs == {alias}]
+        else:
+            prefilters = outer.prefilters(alias, list(where))
+        tests = [c.sql for c in prefilters]
+        if outer is None or alias not in outer.kept:
+            for side in dict.fromkeys(s for pair in edges for s in pair if s[0] == alias):
+                tests.append(f"({computed.get(side, column_sql(*side))} IS NOT NULL)")
         buffer = JoinBuffer(
             select=tuple((n, replace_alias(sql, alias, ROW_ALIAS)) for n, sql in columns),
-            where=tuple(replace_alias(c, alias, ROW_ALIAS) for c in dict.fromkeys(conditions)),
-            retention_us=bounds.retention_us(alias),
+            where=tuple(replace_alias(c, alias, ROW_ALIAS) for c in dict.fromkeys(tests)),
+            retention_us=outer.retention_us(alias, bounds) if outer else bounds.retention_us(alias),
+            settle_us=outer.settle_us(alias, bounds) if outer else None,
         )
         inputs.append(replace(item, buffer=buffer))
     probes = tuple(_probe_order(alias, aliases, edges, bounds) for alias in aliases)
-    return replace(block, inputs=tuple(inputs), where=tuple(w.sql for w in rest), probes=probes)
+    node = replace(block, inputs=tuple(inputs), where=tuple(c.sql for c in rest), probes=probes)
+    if outer is None:
+        return node
+    kind = outer.kind if outer.kind in ("SEMI", "ANTI") else "OUTER"
+    settled = OuterJoin(kind, tuple(c.sql for c in outer.on), tuple(c.sql for c in where), schemas)
+    return replace(node, outer=settled, lineage=outer.lineage(node.lineage))
 
 
 def replace_alias(sql: str, alias: str, other: str) -> str:
@@ -81,8 +99,8 @@ def _equality_edges(source: FromClause) -> tuple[list[ColumnPair], Mapping[Colum
     edges: list[ColumnPair] = []
     computed: dict[ColumnRef, str] = {}
     aliases = {i.alias for i in source.inputs}
-    translate = source.translator
-    for node in source.conjuncts:
+    translate = source.join_translator
+    for node in source.join_conjuncts:
         if not isinstance(node, exp.EQ):
             continue
         values = translate(node.left), translate(node.right)

@@ -17,6 +17,7 @@ from evenflow.sql.query_plan import (
     SUBSCRIPTIONS_ALIAS,
     SUBSCRIPTIONS_STORE,
     AggregateNode,
+    AnalyticNode,
     PlanNode,
     SelectNode,
     StoreId,
@@ -117,6 +118,13 @@ class QueryKeys:
                 for key in node.keys:
                     self._unite((path, GROUP_ALIAS, key), (f"{path}/{index}", "", key))
             self._add_split_point((node.id, ""), path, GROUP_ALIAS, node.keys)
+        elif isinstance(node, AnalyticNode):
+            for name, column in node.lineage.items():
+                self._unite((path, "", name), (path, GROUP_ALIAS, column))
+            self._add_node(node.feed, f"{path}/0")
+            for column in node.feed.relation.schema.names:
+                self._unite((path, GROUP_ALIAS, column), (f"{path}/0", "", column))
+            self._add_split_point((node.id, ""), path, GROUP_ALIAS, node.keys)
         else:
             self._add_select_node(node, path)
 
@@ -175,7 +183,7 @@ class QueryKeys:
 
     def _is_stateless(self) -> bool:
         return not any(
-            isinstance(n, AggregateNode)
+            isinstance(n, AggregateNode | AnalyticNode)
             or (isinstance(n, SelectNode) and (len(n.inputs) > 1 or n.joins_subscriptions))
             for n in nodes_bottom_up(self.root)
         )

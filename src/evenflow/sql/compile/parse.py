@@ -11,6 +11,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from evenflow.errors import InputError
 from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.registry import FUNCTIONS
 from evenflow.sql.translate.translator import check_arguments, declare
 from evenflow.sql.translate.typed_expr import Ast
 
@@ -20,6 +21,10 @@ _FRAMES = 12_000  # of Python for a tree of that depth, however deep the caller 
 
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # refusals say what is wrong
+
+
+_OWN_SYNTAX = ("CAST", "TRY_CAST", "TRIM", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY",
+               "CEIL", "FLOOR")  # fmt: skip
 
 
 class StreamingSpark(Spark):
@@ -34,15 +39,32 @@ class StreamingSpark(Spark):
             word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word != "WINDOW"
         }
 
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+        """Spark's syntax; functions are read by their names, except those with their own nodes."""
 
-_SUPPORTED_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "with_", "kind"}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {
+            name: builder
+            for name, builder in Spark.Parser.FUNCTIONS.items()
+            if name.lower() in FUNCTIONS
+            and not FUNCTIONS[name.lower()].overloads
+            and FUNCTIONS[name.lower()].topic not in ("aggregates", "window functions")
+        }
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: Spark.Parser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX
+        }
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # array(1, 2)[0] is an item, no type
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: Spark.Parser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("ANY", "CASE", "IF")
+        }
+
+
+_SUPPORTED_CLAUSES = {"expressions", "distinct", "from_", "joins", "where", "group", "having",
+                      "laterals", "with_", "kind"}  # fmt: skip
 _CLAUSE_ADVICE = {
     "order": "ORDER BY never ends on a stream; sort the results where they are read",
     "sort": "SORT BY never ends on a stream; sort the results where they are read",
     "limit": "LIMIT depends on the order of arrival; limit the results where they are read",
     "offset": "OFFSET depends on the order of arrival; page the results where they are read",
-    "distinct": "DISTINCT would keep all rows forever; write GROUP BY window(time, '...'), columns",
-    "laterals": "LATERAL VIEW is not supported; explode the rows before they reach the stream",
     "qualify": "QUALIFY is not supported; aggregate per window and join",
     "windows": "WINDOW is not supported; group by window(time, '10 seconds')",
     "pivots": "PIVOT is not supported; write CASE inside aggregates",
@@ -72,6 +94,8 @@ def parse_query(sql: str) -> Ast:
         raise InputError(f"the query has {len(sql)} characters; the limit is {MAX_CHARACTERS}")
     if any(character < " " and character not in "\t\r\n" for character in sql):
         raise InputError("the query contains control characters; remove them")
+    if any("\ud800" <= character <= "\udfff" for character in sql):
+        raise InputError("the query contains half a character (a lone surrogate); remove it")
     try:
         statements = [s for s in sqlglot.parse(sql, read=StreamingSpark) if s is not None]
         if len(statements) != 1:
@@ -97,8 +121,6 @@ def check_query(node: Ast) -> Ast:
     while isinstance(node, exp.Subquery) and not node.args.get("joins"):
         node = node.this
     if isinstance(node, exp.Union):
-        if node.args.get("distinct"):
-            raise InputError("UNION would keep all rows to remove duplicates; write UNION ALL")
         _check_clauses(node, {"this", "expression", "with_", "distinct"})
         return node
     if not isinstance(node, exp.Select):
@@ -106,18 +128,10 @@ def check_query(node: Ast) -> Ast:
     _check_clauses(node, _SUPPORTED_CLAUSES)
     if node.args.get("kind"):
         raise InputError("SELECT AS STRUCT is not supported; name the columns")
-    over = next((w for e in node.expressions if (w := e.find(exp.Window)) is not None), None)
-    if over is not None:
-        raise refusal(over, "is refused: OVER needs all rows; group by window(time, '10 seconds')")
     if node.args.get("from_") is None:
         raise InputError("the query does not read a stream; add FROM")
-    group = node.args.get("group")
-    sets = (exp.Rollup, exp.Cube, exp.GroupingSets)
-    if group is not None and (
-        any(v for k, v in group.args.items() if k != "expressions")
-        or any(isinstance(e, sets) for e in group.expressions)
-    ):
-        raise InputError("ROLLUP, CUBE and GROUPING SETS are not supported; write UNION ALL")
+    if node.args.get("group") is None and node.args.get("having") is not None:
+        raise InputError("HAVING needs GROUP BY window(time, '10 seconds'); else write WHERE")
     return node
 
 

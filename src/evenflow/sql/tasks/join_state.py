@@ -3,6 +3,9 @@
 For inputs 1..n the new results are the union over i of: new rows of i, with all rows (buffered and
 new) of the inputs after i, and only buffered rows of the inputs before i. In every result exactly
 one input is the first that is new, so each is computed once.
+
+In an outer join, rows without a match are found when they are settled: when the watermark has
+passed all that could match them. These rows are still buffered then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.model import KeySplit, hash_keys
+from evenflow.model.time import NO_WATERMARK_US
 from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import ROW_ALIAS, JoinBuffer, JoinProbe, NodeInput, SelectNode
 from evenflow.sql.tasks.hash_index import HashIndex
@@ -28,12 +32,32 @@ class JoinSide:
         self.buffer = buffer
         self.retention_us = buffer.retention_us
         self.store = SegmentStore(key)
+        self.settled_until_us = NO_WATERMARK_US
         self.new_run: SortedRun | None = None
         self._indexes: dict[tuple[str, ...], HashIndex] = {}
 
     def index(self, columns: tuple[str, ...]) -> HashIndex:
         """Return the index by these columns."""
         return self._indexes.setdefault(columns, HashIndex(columns))
+
+    def settle(self, until_us: int) -> pa.Table | None:
+        """Return the rows before a time that were not settled yet."""
+        parts = []
+        for run, rows in self.store.rows_between(self.settled_until_us, until_us):
+            first = int(np.searchsorted(row_times_us(rows), run.emitted_until_us))
+            parts.append(rows.slice(first))
+        self.settled_until_us = max(self.settled_until_us, until_us)
+        rows = pa.concat_tables(parts) if parts else ()
+        return rows if len(rows) else None
+
+    def first_unsettled_us(self) -> int | None:
+        """Return the time of the first row that is not settled."""
+        found = []
+        for run in self.store.runs:
+            settled_us = max(self.settled_until_us, run.emitted_until_us)
+            first = max(run.first_live, int(np.searchsorted(run.times, settled_us)))
+            found += [int(run.times[first])] if first < len(run.times) else []
+        return min(found, default=None)
 
     def end_batch(self, watermark_us: int) -> None:
         """Drop rows that can no longer match, and merge runs."""
@@ -57,7 +81,8 @@ class JoinState:
         for item in node.inputs:
             buffer = _require_buffer(item)
             feed = item.feed if isinstance(item.feed, str) else item.feed.id
-            identity = feed, buffer.select, buffer.where
+            alone = item.alias if node.outer is not None else ""  # its rows are settled apart
+            identity = feed, buffer.select, buffer.where, alone
             if identity not in shared:
                 shared[identity] = JoinSide(buffer, keys[item.alias] if keys else None)
             side = self.sides[item.alias] = shared[identity]
@@ -84,7 +109,9 @@ class JoinState:
         for.
         """
         order = [item.alias for item in self.node.inputs]
-        terms = []
+        terms: list[dict[str, pa.Table]] = []
+        if self.node.outer is not None and self.node.outer.kind != "OUTER":
+            return terms
         for index, alias in enumerate(order):
             new_run = self.sides[alias].new_run
             if new_run is None:
@@ -100,6 +127,39 @@ class JoinState:
             if len(rows) == len(order):
                 terms.append({alias: rows[alias] for alias in order})
         return terms
+
+    def settled_terms(
+        self, roles: Roles, worker: int, watermark_us: int
+    ) -> list[dict[str, pa.Table]]:
+        """Return the rows of each kept input that are settled now, with those they can match."""
+        terms = []
+        for index, item in enumerate(self.node.inputs):
+            buffer = _require_buffer(item)
+            if self.node.outer is None or buffer.settle_us is None:
+                continue
+            rows = self.sides[item.alias].settle(watermark_us - buffer.settle_us)
+            if rows is None or not len(rows := self._own_rows(item.alias, rows, roles, worker)):
+                continue
+            (probe,) = self.node.probes[index]
+            matches = self._matches(probe, rows, with_new=True)
+            if matches is None:
+                matches = self.node.outer.schemas[probe.target].empty_table()
+            terms.append({item.alias: rows, probe.target: matches})
+        return terms
+
+    def _kept_sides(self) -> list[tuple[JoinSide, int]]:
+        buffers = [(item.alias, _require_buffer(item).settle_us) for item in self.node.inputs]
+        return [(self.sides[alias], us) for alias, us in buffers if us is not None]
+
+    def dues_us(self) -> list[int]:
+        """Return the watermark at which the first row of each kept input is settled."""
+        firsts = [(side.first_unsettled_us(), us) for side, us in self._kept_sides()]
+        return [first_us + us + 1 for first_us, us in firsts if first_us is not None]
+
+    def reset_settled(self, watermark_us: int) -> None:
+        """Let rows after a watermark that was set back be settled."""
+        for side, settle_us in self._kept_sides():
+            side.settled_until_us = min(side.settled_until_us, watermark_us - settle_us)
 
     def _own_rows(self, alias: str, rows: pa.Table, roles: Roles, worker: int) -> pa.Table:
         if alias not in roles:

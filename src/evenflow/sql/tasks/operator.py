@@ -6,15 +6,19 @@ state. Because the state is a table, it is saved, moved and split by key like th
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from importlib import import_module
-from typing import Any, ClassVar
+from functools import reduce
+from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.errors import InputError
 from evenflow.model.time import event_times_us, valid_time_mask
 from evenflow.sql.failures import QueryFailed
+from evenflow.sql.import_paths import import_object, object_path
+from evenflow.sql.isolated_operator import IsolatedOperator
+from evenflow.sql.split_plan import SplitPolicy
 from evenflow.sql.tasks.segments import SegmentStore
 from evenflow.sql.tasks.task import (
     NO_PARTIALS,
@@ -46,16 +50,44 @@ class Operator(ABC):
         """Return the watermark at which the state gives results without new rows, if it does."""
         return None
 
+    def merge(self, state: pa.Table, part: pa.Table) -> pa.Table:
+        """Return one state for two states of the same keys; declare it only if keys may be split.
+
+        Workers that share a hot key divide its new rows. The key's home steps with its state, the
+        others with none, and send theirs home, where it is merged before the next batch. However
+        the new rows of a batch are divided into A and B, these must be the same, in any row order:
+
+        - the results of `step(A, state, w)` and `step(B, none, w)` together, and those of
+          `step(A and B, state, w)`;
+        - `merge` of the two states after these steps, and the state after that step.
+
+        So the result of a step may depend on single new rows, and on all rows of which the
+        watermark `w` says that they are complete, but not on the number or order of new rows.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def has_merge(cls) -> bool:
+        """Tell whether the operator declares `merge`, so that its hot keys can be split."""
+        return cls.merge is not Operator.merge
+
 
 class OperatorTask(Task):
-    """An operator on one worker; it lives in the worker process until the operator moves."""
+    """An operator on one worker; it lives in the worker process until the operator moves.
+
+    An isolated operator is called in a process of its own; its state is here all the same.
+    """
 
     def __init__(
-        self, operator: type[Operator], time_columns: Mapping[str, str], key: tuple[str, ...] | None
+        self,
+        operator: Operator | IsolatedOperator,
+        time_columns: Mapping[str, str],
+        key: tuple[str, ...] | None,
     ) -> None:
-        self._operator = operator()
+        self._operator = operator
         self._time_columns = time_columns
         self._store = SegmentStore(key)
+        self._outgoing = SegmentStore(key)  # state of this step for the homes of split keys
 
     def step(
         self, rows: Mapping[str, pa.Table], watermark_us: int, partials: PartialRows = NO_PARTIALS
@@ -64,31 +96,82 @@ class OperatorTask(Task):
         self.watermark_us = max(self.watermark_us, watermark_us)
         timely, late, poison = self._drop_late_and_poison(rows)
         before = self._state_table()
+        apart = self._operator if isinstance(self._operator, IsolatedOperator) else None
+        cpu_before = apart.cpu_seconds if apart else 0.0
         try:
             result, after = self._operator.step(timely, before, self.watermark_us)
             result, after = result.cast(self._operator.schema), after.cast(self._operator.state)
+        except QueryFailed:
+            raise
         except Exception as error:  # an error in user code fails only this query
             raise QueryFailed("error", f"{type(error).__name__}: {error}") from error
         if after is not before and not after.equals(before):
-            self._store.runs = []
-            self._store.append(
-                after.append_column("_t", pa.nulls(len(after), pa.int64()).fill_null(0))
-            )
-        return StepOutput(result, late, poison)
+            self._replace_state(self._without_leaving(after))
+        cpu_seconds = apart.cpu_seconds - cpu_before if apart else 0.0
+        return StepOutput(result, late, poison, cpu_seconds)
+
+    def _without_leaving(self, after: pa.Table) -> pa.Table:
+        """Set aside the state of split keys that another worker merges; return the rest."""
+        leaving = self.splits.leaving_hashes
+        if not len(leaving) or not len(after):
+            return after
+        leaves = np.isin(self._store.key_hashes(after), leaving)
+        self._outgoing.append(_with_time(after.filter(pa.array(leaves))))
+        return after.filter(pa.array(~leaves))
+
+    def _replace_state(self, state: pa.Table) -> None:
+        self._store.runs = []
+        self._store.append(_with_time(state))
 
     @property
     def next_due_us(self) -> int | None:
         """The watermark at which the operator must be called without new rows."""
         return self._operator.next_due_us(self._state_table())
 
+    def close(self) -> None:
+        """End the operator's process, if it has one."""
+        if isinstance(self._operator, IsolatedOperator):
+            self._operator.close()
+
     def stores(self) -> Mapping[str, SegmentStore]:
         """Return the store of the state."""
         return {"state": self._store}
 
+    def outgoing(self) -> Mapping[str, SegmentStore]:
+        """Return the state of the last step that the homes of split keys merge."""
+        return {"state": self._outgoing}
+
+    def split_policy(self, label: str, stream: str) -> SplitPolicy:
+        """Return where the state of a split key is; only an operator with `merge` has some."""
+        if not self._operator.has_merge():
+            return super().split_policy(label, stream)
+        return SplitPolicy.HOME
+
     def _state_table(self) -> pa.Table:
         empty = self._operator.state.empty_table()
         parts = [run.live_rows.drop_columns(["_t"]) for run in self._store.runs]
+        if len(parts) > 1 and self._store.key_columns and self._operator.has_merge():
+            self._replace_state(reduce(self._merge, parts))
+            return self._state_table()
         return pa.concat_tables([empty, *parts]) if parts else empty
+
+    def _merge(self, state: pa.Table, part: pa.Table) -> pa.Table:
+        """Add a part of the state that came from another worker; keys of both are merged."""
+        ours, theirs = self._store.key_hashes(state), self._store.key_hashes(part)
+        both = np.intersect1d(ours, theirs)
+        if not len(both):
+            return pa.concat_tables([state, part])
+        in_ours, in_theirs = np.isin(ours, both), np.isin(theirs, both)
+        try:
+            merged = self._operator.merge(
+                state.filter(pa.array(in_ours)), part.filter(pa.array(in_theirs))
+            ).cast(self._operator.state)
+        except QueryFailed:
+            raise
+        except Exception as error:  # an error in user code fails only this query
+            raise QueryFailed("error", f"in merge: {type(error).__name__}: {error}") from error
+        rest = state.filter(pa.array(~in_ours)), part.filter(pa.array(~in_theirs))
+        return pa.concat_tables([*rest, merged])
 
     def _drop_late_and_poison(
         self, rows: Mapping[str, pa.Table]
@@ -105,14 +188,14 @@ class OperatorTask(Task):
         return timely, late, poison
 
 
+def _with_time(state: pa.Table) -> pa.Table:
+    """Return the state with the time that a store orders by; all of it is kept until replaced."""
+    return state.append_column("_t", pa.nulls(len(state), pa.int64()).fill_null(0))
+
+
 def operator_path(operator: type[Operator]) -> str:
     """Return the import path of an operator's class, such as package.module:Class."""
-    path = f"{operator.__module__}:{operator.__qualname__}"
-    if operator.__module__ == "__main__" or "<locals>" in path:
-        raise InputError(
-            f"operator {path} cannot be imported by workers; define it at the top of a module"
-        )
-    return path
+    return object_path(operator, "operator")
 
 
 def import_operator(path: str) -> type[Operator]:
@@ -123,16 +206,7 @@ def import_operator(path: str) -> type[Operator]:
     ...
     evenflow.errors.InputError: math:pi is not a subclass of evenflow.sql.Operator
     """
-    module, _, name = path.partition(":")
-    try:
-        target: Any = import_module(module)
-        for part in name.split("."):
-            target = getattr(target, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be imported: {error}; write package.module:Class, and put the module "
-            "where Python finds it"
-        ) from None
+    target = import_object(path, "package.module:Class")
     if not (isinstance(target, type) and issubclass(target, Operator)):
         raise InputError(f"{path} is not a subclass of evenflow.sql.Operator")
     return target

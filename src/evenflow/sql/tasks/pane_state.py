@@ -18,7 +18,7 @@ class PaneState:
     def __init__(self, node: AggregateNode, engine: Engine, key: tuple[str, ...] | None) -> None:
         self.node = node
         self.engine = engine
-        self.store = SegmentStore(key, self._merge_partials)
+        self.store = SegmentStore(key, self.merge_partials)
         self.outgoing = SegmentStore(key)  # partial rows of this step for the homes of split keys
         self.emitted_until_us = NO_WATERMARK_US
         self._empty = physical_schema(node.relation.schema).empty_table()
@@ -86,7 +86,8 @@ class PaneState:
         panes = f'_partial JOIN _due ON "_t" >= "_ws" AND "_t" < {end} AND {end} > "_emitted"'
         return self.engine.run(_window_result_sql(node, panes), tables)
 
-    def _merge_partials(self, rows: pa.Table) -> pa.Table:
+    def merge_partials(self, rows: pa.Table) -> pa.Table:
+        """Merge partial rows into one per pane and group."""
         sql = _merge_sql(self.node, "_t", quote_identifier(ROWS_TABLE))
         return self.engine.run_prepared(sql, rows).cast(self.node.partial_schema)
 

@@ -2,7 +2,7 @@
 
 The cost of appending, dropping and saving grows with new rows, not with all rows: a batch adds a
 run, four runs of one tier are merged into one, and a save returns only new runs. A run is not saved
-again when some of its keys move away: the save lists the hashes of the removed keys instead.
+again when some whole keys move away: the save lists the hashes of the removed keys instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +27,7 @@ SMALLEST_TIER_ROWS = 1024
 
 MergeRows = Callable[[pa.Table], pa.Table]
 HashSelector = Callable[[Hashes], Bools]
+RowSelector = Callable[[Hashes, pa.Table], Bools]  # of rows, given the hashes of their keys
 
 
 def _new_segment_name() -> str:
@@ -159,28 +160,33 @@ class SegmentStore:
         if select is None:
             removed, self.runs = [run.live_rows for run in self.runs], []
             return removed
-        removed, remaining = [], []
+        return self._release_rows(lambda keys, _: select(keys))
+
+    def _release_rows(self, select: RowSelector) -> list[pa.Table]:
+        removed: list[pa.Table] = []
+        remaining = []
         for run in self.runs:
             hashes = self.key_hashes(run.live_rows)
-            selected = select(hashes)
+            selected = select(hashes, run.live_rows)
             rest = _split_run(run, selected, removed)
             if rest is not run and rest is not None and run.is_saved and len(rest) * 2 > len(run):
-                rest.name, rest.is_saved = run.name, True
                 moved = np.unique(hashes[selected])
-                rest.removed_keys = {**run.removed_keys, _new_segment_name(): moved}
+                if not np.isin(moved, hashes[~selected]).any():  # whole keys
+                    rest.name, rest.is_saved = run.name, True
+                    rest.removed_keys = {**run.removed_keys, _new_segment_name(): moved}
             remaining.append(rest)
         self.runs = [run for run in remaining if run is not None]
         return removed
 
-    def keep_rows(self, select: HashSelector) -> None:
-        """Keep only the rows whose key's hash is selected."""
-        self.release(lambda keys: ~select(keys))
+    def keep_rows(self, select: RowSelector) -> None:
+        """Keep only the selected rows."""
+        self._release_rows(lambda keys, rows: ~select(keys, rows))
 
-    def copy_rows(self, select: HashSelector) -> list[pa.Table]:
-        """Return the rows whose key's hash is selected; they stay."""
+    def copy_rows(self, select: RowSelector) -> list[pa.Table]:
+        """Return the selected rows; they stay."""
         copies = []
         for run in self.runs:
-            selected = select(self.key_hashes(run.live_rows))
+            selected = select(self.key_hashes(run.live_rows), run.live_rows)
             if selected.any():
                 copies.append(run.live_rows.filter(pa.array(selected)))
         return copies

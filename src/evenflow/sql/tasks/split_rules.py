@@ -33,6 +33,9 @@ class SplitRules:
     def policy(self, label: str, stream: str) -> SplitPolicy:
         """Return where the store with this label has the rows of a key split by a stream."""
         kind, _, rest = label.partition(":")
+        if kind == "waiting":
+            divided = rest in self.plan(stream).divided
+            return SplitPolicy.FRAGMENT if divided else SplitPolicy.REPLICA
         if kind != "join":
             return SplitPolicy.HOME if kind == "panes" else SplitPolicy.REPLICA
         node, side = map(int, rest.split(":"))

@@ -16,12 +16,14 @@ from evenflow.sql.split_plan import SplitPolicy
 from evenflow.sql.tasks.hash_index import HashIndex
 from evenflow.sql.tasks.segments import HashSelector, SegmentStore
 from evenflow.sql.tasks.split_keys import NO_SPLITS, TaskSplits
+from evenflow.sql.tasks.waiting_rows import LABEL, NO_WAITING_ROWS, WaitingRows
 from evenflow.storage.bundle import pack, unpack
 
 STATE_VERSION = 2
 PartialRows = Mapping[int, pa.Table]  # id of an aggregate's feed -> its partial rows
 NO_PARTIALS: PartialRows = {}
-StoreSelector = Callable[[str, Hashes], Bools]  # of a store, by its label, and the keys of its rows
+# Of rows of a store, given its label, the hashes of their keys, and the rows.
+StoreSelector = Callable[[str, Hashes, pa.Table], Bools]
 _TRANSFER_SCHEMA = pa.schema(
     [("store", pa.string()), ("emitted_until_us", pa.int64()), ("rows", pa.large_binary())]
 )
@@ -29,11 +31,15 @@ _TRANSFER_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """The result rows of a batch, and per stream how many rows were late or had no valid time."""
+    """The result rows of a batch, and per stream how many rows were late or had no valid time.
+
+    `process_cpu_seconds` is the CPU time of a process that only this query has.
+    """
 
     rows: pa.Table
     late: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, int] = field(default_factory=dict)
+    process_cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +55,13 @@ class Task(ABC):
 
     It lives until its query ends or its state moves, or until a step fails: then it must be
     dropped. Batches come in order. `splits` are the keys that it shares with other workers in the
-    next step.
+    next step, `waiting` the rows that wait while its query is slowed: they are part of what is
+    saved and moved, but not of `stores`.
     """
 
     watermark_us: int = NO_WATERMARK_US
     splits: TaskSplits = NO_SPLITS
+    waiting: WaitingRows = NO_WAITING_ROWS
     watermark_resets: int = 0  # how often a user has set the watermark back
 
     def reset_watermark(self, watermark_us: int) -> None:
@@ -82,6 +90,14 @@ class Task(ABC):
     @abstractmethod
     def stores(self) -> Mapping[str, SegmentStore]:
         """Return the stores of the state by their labels in a manifest."""
+
+    def _all_stores(self) -> dict[str, SegmentStore]:
+        return {**self.stores(), **self.waiting.stores()}
+
+    def _labelled_store(self, label: str) -> SegmentStore:
+        if label.startswith(LABEL):
+            return self.waiting.store(label.removeprefix(LABEL))
+        return self.stores()[label]
 
     def outgoing(self) -> Mapping[str, SegmentStore]:
         """Return rows of the last step that belong to the stores of other workers, by label."""
@@ -162,7 +178,7 @@ class Task(ABC):
         """Save the state; segments are immutable, and each save returns only new ones."""
         stores: dict[str, object] = {}
         segments: dict[str, pa.Table] = {}
-        for label, store in self.stores().items():
+        for label, store in self._all_stores().items():
             stores[label], new_segments = store.save()
             segments |= new_segments
         manifest = {
@@ -185,24 +201,25 @@ class Task(ABC):
         self.watermark_us = saved["watermark_us"]
         self.watermark_resets = saved.get("watermark_resets", 0)
         self.restore_emitted_until(saved["emitted_until_us"])
-        for label, store in self.stores().items():
-            store.load(saved["stores"].get(label, []), read)
+        waiting = [label for label in saved["stores"] if label.startswith(LABEL)]
+        for label in (*self.stores(), *waiting):
+            self._labelled_store(label).load(saved["stores"].get(label, []), read)
 
     def release(self, select: HashSelector | None) -> bytes | None:
         """Remove the state of the selected keys, and return it for another task to accept."""
-        released = ((label, store.release(select)) for label, store in self.stores().items())
+        released = ((label, store.release(select)) for label, store in self._all_stores().items())
         return self._pack_transfer(released)
 
     def copy_state(self, select: StoreSelector) -> bytes | None:
         """Return the selected rows of all stores for another task to accept, and keep them."""
         return self._pack_transfer(
             (label, store.copy_rows(partial(select, label)))
-            for label, store in self.stores().items()
+            for label, store in self._all_stores().items()
         )
 
     def keep_state(self, select: StoreSelector) -> None:
         """Keep only the selected rows of all stores."""
-        for label, store in self.stores().items():
+        for label, store in self._all_stores().items():
             store.keep_rows(partial(select, label))
 
     def take_outgoing(self, keys: Hashes) -> bytes | None:
@@ -234,9 +251,10 @@ class Task(ABC):
 
     def accept(self, blob: bytes) -> None:
         """Add state that another task of this query released."""
-        stores = self.stores()
         for entry in unpack(blob).to_pylist():
-            stores[entry["store"]].append(unpack(entry["rows"]), entry["emitted_until_us"])
+            self._labelled_store(entry["store"]).append(
+                unpack(entry["rows"]), entry["emitted_until_us"]
+            )
 
 
 def filter_and_count(

@@ -8,6 +8,50 @@ whose result depends on when or where they run (`rand`, `current_timestamp`) are
 batch that runs again must repeat its results.
 """
 
-from evenflow.sql.translate import arithmetic, casts, conditions, functions, literals
+from evenflow.sql.translate import (
+    aggregates,
+    arithmetic,
+    arrays,
+    casts,
+    choices,
+    conditions,
+    date_formats,
+    dates,
+    functions,
+    hashes,
+    json_functions,
+    lambdas,
+    literals,
+    maps,
+    mathematics,
+    patterns,
+    statistics,
+    strings,
+    subqueries,
+    value_aggregates,
+    window_functions,
+)
 
-__all__ = ["arithmetic", "casts", "conditions", "functions", "literals"]
+__all__ = [
+    "aggregates",
+    "arithmetic",
+    "arrays",
+    "casts",
+    "choices",
+    "conditions",
+    "date_formats",
+    "dates",
+    "functions",
+    "hashes",
+    "json_functions",
+    "lambdas",
+    "literals",
+    "maps",
+    "mathematics",
+    "patterns",
+    "statistics",
+    "strings",
+    "subqueries",
+    "value_aggregates",
+    "window_functions",
+]

@@ -6,10 +6,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.sql import types
-from evenflow.sql.failures import DIVISION_BY_ZERO
-from evenflow.sql.translate.literals import MAX_SPAN_DAYS, interval_us, translate_literal
+from evenflow.sql.failures import DIVISION_BY_ZERO, OVERFLOW
+from evenflow.sql.translate.dates import shift_months
+from evenflow.sql.translate.literals import (
+    MAX_SPAN_DAYS,
+    interval_months,
+    interval_us,
+    translate_literal,
+)
+from evenflow.sql.translate.mathematics import round_with
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, register, widen
+from evenflow.sql.translate.registry import function
+from evenflow.sql.translate.translator import Rule, Translator, register, widen
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, unless_null, write_once
 
 _OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
@@ -32,6 +40,8 @@ def _arithmetic(translate: Translator, node: Ast) -> TypedExpr:
             return _shift_timestamp(translate, node)
         if isinstance(node, exp.Add) and _is_interval(node.left):
             return _shift_timestamp(translate, exp.Add(this=node.right, expression=node.left))
+    if (shifted := _shift_date(translate, node)) is not None:
+        return shifted
     left, right = _numbers(translate, node, node.left, node.right)
     operator = _OPERATORS[type(node)]
     if types.is_decimal(left.type) or types.is_decimal(right.type):
@@ -86,8 +96,33 @@ def _is_interval(node: Ast) -> bool:
     return isinstance(node, exp.Interval)
 
 
+def _shift_date(translate: Translator, node: Ast) -> TypedExpr | None:
+    """Translate DATE + days and DATE - days; a difference of dates has no type here."""
+    if not isinstance(node, exp.Add | exp.Sub):
+        return None
+    left, right = translate(node.left), translate(node.right)
+    if isinstance(node, exp.Add) and types.is_integer(left.type) and right.type == types.DATE:
+        left, right = right, left
+    if left.type == types.DATE and types.is_integer(right.type) and right.type != types.LONG:
+        sign = "+" if isinstance(node, exp.Add) else "-"
+        sql = f"CAST({left.sql} {sign} CAST({right.sql} AS INTEGER) AS DATE)"
+        return compose_expr(sql, types.DATE, left, right, can_fail=True)
+    if {left.type, right.type} <= {types.DATE, types.TIMESTAMP, types.TIMESTAMP_NTZ}:
+        raise refusal(node, "is an INTERVAL; write datediff(a, b) or timestampdiff(SECOND, a, b)")
+    return None
+
+
 def _shift_timestamp(translate: Translator, node: Ast) -> TypedExpr:
-    value, by_us = translate(node.left), interval_us(node.right)
+    value, sign = translate(node.left), -1 if isinstance(node, exp.Sub) else 1
+    if (months := interval_months(node.right)) is not None:
+        count = TypedExpr(f"CAST({sign * months} AS INTEGER)", types.INT, literal=sign * months)
+        return shift_months(node, value, count)
+    by_us = interval_us(node.right)
+    if value.type == types.DATE and by_us % 86_400_000_000 == 0:
+        days = sign * by_us // 86_400_000_000
+        return compose_expr(f"CAST({value.sql} + {days} AS DATE)", types.DATE, value, can_fail=True)
+    if value.type == types.DATE:
+        value = value.cast(types.TIMESTAMP)
     if not types.is_timestamp(value.type):
         kind = types.spark_name(value.type)
         raise refusal(node, f"adds an interval to {kind}; cast it to TIMESTAMP first")
@@ -127,8 +162,7 @@ def _division(*, safe: bool) -> Rule:
         operands = _numbers(translate, node, node.this, node.expression)
         kinds = [operand.type for operand in operands]
         if any(map(types.is_decimal, kinds)) and not any(map(types.is_floating, kinds)):
-            problem = "divides DECIMALs, whose last digits would differ from Spark's"
-            raise refusal(node, f"{problem}; cast one side to DOUBLE")
+            return _divide_decimals(*operands, safe=safe)
         left, right = (operand.cast(types.DOUBLE) for operand in operands)
 
         def quotient(a: str, b: str) -> str:
@@ -141,6 +175,26 @@ def _division(*, safe: bool) -> Rule:
         return compose_expr(sql, types.DOUBLE, left, right, can_fail=not safe)
 
     return rule
+
+
+def _divide_decimals(left: TypedExpr, right: TypedExpr, *, safe: bool) -> TypedExpr:
+    """Divide exactly in a kernel, since DuckDB divides DECIMALs as DOUBLEs."""
+    left, right = (value.cast(_operand_decimal_type(value)) for value in (left, right))
+    kind = types.quotient_type(left.type, right.type)
+
+    def quotient(a: str, b: str) -> str:
+        texts = ", ".join(f"CAST({side} AS VARCHAR)" for side in (a, b))
+        divided = f"spark_divide_decimal({texts}, {kind.scale}, {kind.precision})"
+        result = f"CAST({divided} AS {types.duckdb_name(kind)})"
+        if safe:
+            return f"CASE WHEN {b} = 0 THEN NULL ELSE {result} END"
+        too_large = f"error({types.quote_string(OVERFLOW)})"
+        known = f"{a} IS NOT NULL AND {b} IS NOT NULL"
+        checked = f"CASE WHEN {known} AND {divided} IS NULL THEN {too_large} ELSE {result} END"
+        return _fail_on_zero(a, b, checked)
+
+    sql = f"CAST({write_once(quotient, left.sql, right.sql)} AS {types.duckdb_name(kind)})"
+    return compose_expr(sql, kind, left, right, can_fail=not safe)
 
 
 def _integer_division(translate: Translator, node: Ast) -> TypedExpr:
@@ -225,8 +279,13 @@ def _abs(translate: Translator, node: Ast) -> TypedExpr:
 def _ceil_or_floor(name: str) -> Rule:
     def rule(translate: Translator, node: Ast) -> TypedExpr:
         (value,) = _numbers(translate, node, node.this)
-        if node.args.get("decimals") is not None or types.is_decimal(value.type):
-            raise refusal(node, "needs an integer or a DOUBLE, and no number of digits")
+        if node.args.get("decimals") is not None:
+            raise refusal(node, "has a number of digits, which is not supported; use round")
+        if types.is_decimal(value.type):
+            digits = min(value.type.precision - value.type.scale + 1, 38)
+            kind = pa.decimal128(digits, 0)
+            sql = f"CAST({name}({value.sql}) AS {types.duckdb_name(kind)})"
+            return compose_expr(sql, kind, value)
         if types.is_integer(value.type):
             return value.cast(types.LONG)
         template = f"CASE WHEN isnan({{0}}) THEN 0 ELSE {name}({{0}}) END"
@@ -240,8 +299,10 @@ def _round(translate: Translator, node: Ast) -> TypedExpr:
     (value,) = _numbers(translate, node, node.this)
     decimals = node.args.get("decimals")
     digits = 0 if decimals is None else translate(decimals).literal
-    if not isinstance(digits, int) or not 0 <= digits <= 9:
-        raise refusal(node, "needs a constant number of digits from 0 to 9")
+    if not isinstance(digits, int):
+        raise refusal(node, "needs a constant number of digits")
+    if not 0 <= digits <= 9:
+        return round_with(node, value, digits, even=False)
     if types.is_integer(value.type):
         return value
     if types.is_decimal(value.type):
@@ -284,4 +345,4 @@ register(
         exp.IsNan: _of_double("coalesce(isnan({0}), FALSE)", types.BOOLEAN),
     },
 )
-NAMED_RULES["pmod"] = _pmod
+function("pmod", lambda translate, node, _: _pmod(translate, node), 2, topic="mathematics")

@@ -1,4 +1,6 @@
-"""Casts as in ANSI mode, and parts of dates and times in UTC."""
+"""Casts as in ANSI mode."""
+
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -7,7 +9,8 @@ from evenflow.sql import types
 from evenflow.sql.failures import NOT_A_DATE, NOT_DECIMAL, NOT_WHOLE
 from evenflow.sql.translate.literals import timestamp_sql
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import NAMED_RULES, Rule, Translator, declare, register
+from evenflow.sql.translate.text_casts import text_cast, unix_sql
+from evenflow.sql.translate.translator import Translator, declare, register
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
 
 # Spark's own: what it trims around numbers and dates, and which texts it reads.
@@ -20,7 +23,6 @@ _DATE_TEXT = (
     rf"{_PAD}([+-]?[0-9]{{4,7}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T](?s:.*))?)?)?{_PAD}"
 )
 _DATE_WORDS = ("epoch", "now", "today", "tomorrow", "yesterday")
-_TRUNC_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
 def _cast(translate: Translator, node: Ast) -> TypedExpr:
@@ -31,19 +33,29 @@ def _cast(translate: Translator, node: Ast) -> TypedExpr:
             return TypedExpr(timestamp_sql(str(node.this.this), kind), kind)
         except (ValueError, OverflowError):
             raise refusal(node, "is not a timestamp; write '2026-01-31 12:00:00'") from None
-    return _cast_expr(node, translate(node.this), kind, safe=bool(node.args.get("safe")))
+    return cast_expr(node, translate(node.this), kind, safe=bool(node.args.get("safe")))
 
 
-def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = False) -> TypedExpr:
+_DAY_US = 86_400_000_000
+
+
+def cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = False) -> TypedExpr:
     """Cast as Spark does in ANSI mode; refuse casts on which the two engines differ."""
     source = value.type
     if source == kind:
         return value
     if types.is_timestamp(source) and types.is_timestamp(kind):
         return value.cast(kind)
+    if source == types.LONG and kind == types.TIMESTAMP:
+        raise refusal(node, "casts BIGINT to TIMESTAMP, which takes seconds beyond the year 294247 "
+                      "as the last timestamp; write timestamp_seconds(x)")  # fmt: skip
+    if (extra := text_cast(value, kind, safe=safe)) is not None:
+        return extra
     if not _is_supported(source, kind):
         names = f"{types.spark_name(source)} to {types.spark_name(kind)}"
-        raise refusal(node, f"casts {names}, but the engines differ on it; cast before the stream")
+        raise refusal(
+            node, f"casts {names}, which is not supported; cast it in `select:` of the source"
+        )
     if source == types.STRING and kind == types.DATE:
         return compose_expr(_date_from_text(node, value, safe=safe), kind, value, can_fail=not safe)
     if types.is_decimal(source) and types.is_floating(kind):
@@ -52,7 +64,9 @@ def _cast_expr(node: Ast, value: TypedExpr, kind: pa.DataType, *, safe: bool = F
     always_fits = types.is_floating(kind) and (
         types.is_integer(source) or types.is_floating(source)
     )
-    return compose_expr(sql, kind, value, can_fail=not safe and not always_fits)
+    found = compose_expr(sql, kind, value, can_fail=not safe and not always_fits)
+    time = value.time if kind == types.DATE and types.is_timestamp(source) else None
+    return replace(found, time=time.floored("day", _DAY_US)) if time is not None else found
 
 
 def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool) -> str:
@@ -75,7 +89,7 @@ def _cast_sql(value: str, source: pa.DataType, kind: pa.DataType, *, safe: bool)
         # DuckDB checks the range of 12345, but not of 1.2345e4.
         sql = f"CAST({word}({sql} AS DECIMAL(38,{kind.scale})) AS VARCHAR)"
     elif types.is_timestamp(source) and kind == types.LONG:
-        sql = _unix_sql(sql, "second")
+        sql = unix_sql(sql, "second")
     elif types.is_floating(source) and types.is_decimal(kind):
         # Spark rounds the shortest decimal text, and has no DECIMAL for NaN and infinity.
         text = f"CAST({TypedExpr(value, source).cast(types.DOUBLE).sql} AS VARCHAR)"
@@ -151,86 +165,6 @@ def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
     )
 
 
-def _date_part(name: str, *, wrapped: bool = False) -> Rule:
-    """Return the rule of a part of a time; sqlglot wraps the arguments of some in to_date."""
-
-    def rule(translate: Translator, node: Ast) -> TypedExpr:
-        value = translate(_unwrap_date_argument(node.this) if wrapped else node.this)
-        if not (types.is_timestamp(value.type) or value.type == types.DATE):
-            raise refusal(node, "needs a timestamp or date; write a cast")
-        return compose_expr(f"CAST({name}({value.sql}) AS INTEGER)", types.INT, value)
-
-    return rule
-
-
-def _unwrap_date_argument(node: Ast) -> Ast:
-    """Remove the nodes that sqlglot wraps around arguments of date functions."""
-    while isinstance(node, exp.TsOrDsToDate | exp.TimeStrToTime):
-        node = node.this
-    return node
-
-
-def _to_date(translate: Translator, node: Ast) -> TypedExpr:
-    if node.args.get("format") is not None:
-        raise refusal(node, "has a format, which is not supported; cast to DATE")
-    return _cast_expr(node, translate(_unwrap_date_argument(node.this)), types.DATE)
-
-
-def _date_trunc(translate: Translator, node: Ast) -> TypedExpr:
-    value, unit = translate(node.this), str(node.args["unit"].this).lower()
-    if not types.is_timestamp(value.type) or unit not in _TRUNC_UNITS:
-        raise refusal(node, "is not supported; write date_trunc('hour', timestamp) or another unit")
-    sql = f"CAST(date_trunc({types.quote_string(unit)}, {value.sql}) AS TIMESTAMP)"
-    return compose_expr(sql, types.TIMESTAMP, value)
-
-
-def _unix_sql(time_sql: str, unit: str) -> str:
-    """Write whole units since 1970; the unit is cut first, since division would round."""
-    if unit == "microsecond":
-        return f"epoch_us({time_sql})"
-    milliseconds = f"epoch_ms(date_trunc('{unit}', {time_sql}))"
-    return milliseconds if unit == "millisecond" else f"({milliseconds} // 1000)"
-
-
-def _unix_time(unit: str) -> Rule:
-    def rule(translate: Translator, node: Ast) -> TypedExpr:
-        argument = node.this if isinstance(node.this, exp.Expression) else node.expressions[0]
-        value = translate(argument)
-        if not types.is_timestamp(value.type):
-            raise refusal(node, "needs a TIMESTAMP; write a cast")
-        return compose_expr(_unix_sql(value.sql, unit), types.LONG, value)
-
-    return rule
-
-
-def _window_time(translate: Translator, node: Ast) -> TypedExpr:
-    """Translate window_time(window): the last microsecond of a window."""
-    value = translate(node.expressions[0]) if len(node.expressions) == 1 else None
-    end = translate.struct_field(value, "end") if value and value.type == types.WINDOW else None
-    if end is None or end.time is None:
-        raise refusal(node, "needs the window column of a windowed aggregate")
-    sql = f"({end.sql} - to_microseconds(1))"
-    return TypedExpr(sql, types.TIMESTAMP, end.columns, time=end.time.shifted(-1))
-
-
 declare("this expressions nested", exp.DataType)
 declare("this", exp.DataTypeParam)
 register("this to safe", {exp.Cast: _cast, exp.TryCast: _cast})
-register("this format safe", {exp.TsOrDsToDate: _to_date})
-register("this unit", {exp.TimestampTrunc: _date_trunc})
-register(
-    "this",
-    {
-        exp.Year: _date_part("year", wrapped=True),
-        exp.Month: _date_part("month", wrapped=True),
-        exp.Day: _date_part("day", wrapped=True),
-        exp.DayOfMonth: _date_part("day", wrapped=True),
-        exp.Hour: _date_part("hour"),
-        exp.Minute: _date_part("minute"),
-        exp.Second: _date_part("second"),
-        exp.UnixMicros: _unix_time("microsecond"),
-        exp.UnixMillis: _unix_time("millisecond"),
-        exp.UnixSeconds: _unix_time("second"),
-    },
-)
-NAMED_RULES["window_time"] = _window_time

@@ -41,6 +41,11 @@ def _null_safe(translate: Translator, node: Ast) -> TypedExpr:
     return compose_expr(f"({left.sql} IS NOT DISTINCT FROM {right.sql})", BOOLEAN, left, right)
 
 
+def _distinct(translate: Translator, node: Ast) -> TypedExpr:
+    left, right = widen(node, *translate.translate_operands(node))
+    return compose_expr(f"({left.sql} IS DISTINCT FROM {right.sql})", BOOLEAN, left, right)
+
+
 def _logic(translate: Translator, node: Ast) -> TypedExpr:
     return _combine(_LOGIC[type(node)], translate.boolean(node.left), translate.boolean(node.right))
 
@@ -106,8 +111,8 @@ def _between(translate: Translator, node: Ast) -> TypedExpr:
 
 
 def _in(translate: Translator, node: Ast) -> TypedExpr:
-    if node.args.get("query") is not None or node.args.get("unnest") is not None:
-        raise refusal(node, "is not supported: IN needs a list; write a JOIN instead")
+    if node.args.get("unnest") is not None:
+        raise refusal(node, "is not supported: IN needs a list or a subquery")
     value = translate(node.this)
     for item in node.expressions:
         translate.infer_parameter_type(item, value.type)
@@ -126,6 +131,7 @@ register(
     "this expression",
     {
         exp.NullSafeEQ: _null_safe,
+        exp.NullSafeNEQ: _distinct,
         exp.Is: _is,
         **dict.fromkeys(_COMPARISONS, _compare),
         **dict.fromkeys(_LOGIC, _logic),

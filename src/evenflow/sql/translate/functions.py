@@ -1,13 +1,14 @@
 """Choices (CASE, if, coalesce) and functions of strings."""
 
-import re
 from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
+from evenflow.sql.translate.arrays import concat_arrays
 from evenflow.sql.translate.conditions import compare_exprs
 from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.registry import coerce
 from evenflow.sql.translate.translator import (
     Rule,
     Translator,
@@ -17,17 +18,13 @@ from evenflow.sql.translate.translator import (
 )
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
 from evenflow.sql.types import (
+    BINARY,
     BOOLEAN,
-    INT,
     NULL,
     STRING,
     duckdb_name,
     is_floating,
-    quote_string,
-    spark_name,
 )
-
-_LIKE_PATTERN = re.compile(r"([^\\]|\\[%_\\])*", re.DOTALL)
 
 
 def _case(translate: Translator, node: Ast) -> TypedExpr:
@@ -56,11 +53,15 @@ def _case(translate: Translator, node: Ast) -> TypedExpr:
 
 
 def _if(translate: Translator, node: Ast) -> TypedExpr:
+    if node.args.get("false") is None:
+        raise refusal(node, "has 2 arguments; if takes 3")
     branch = exp.If(this=node.this, true=node.args["true"])
-    return _case(translate, exp.Case(ifs=[branch], default=node.args.get("false")))
+    return _case(translate, exp.Case(ifs=[branch], default=node.args["false"]))
 
 
 def _nvl2(translate: Translator, node: Ast) -> TypedExpr:
+    if node.args.get("false") is None:
+        raise refusal(node, "has 2 arguments; nvl2 takes 3")
     condition = exp.Not(this=exp.Is(this=node.this, expression=exp.Null()))
     branch = exp.If(this=condition, true=node.args["true"])
     return _case(translate, exp.Case(ifs=[branch], default=node.args["false"]))
@@ -72,6 +73,8 @@ def _variadic(name: str) -> Rule:
         values = widen(node, *(translate(argument) for argument in [*first, *node.expressions]))
         if name != "coalesce":
             refuse_struct_order(node, values[0])
+            if len(values) < 2:
+                raise refusal(node, f"has 1 argument; {name} takes at least 2")
         sql = f"{name}({', '.join(v.sql for v in values)})"
         if name != "coalesce" and is_floating(values[0].type):
             sql = _first_extreme(name, [v.sql for v in values])
@@ -102,11 +105,7 @@ def _nullif(translate: Translator, node: Ast) -> TypedExpr:
 
 
 def _strings(translate: Translator, node: Ast, *arguments: Ast) -> list[TypedExpr]:
-    values = [translate(argument) for argument in arguments]
-    for value in values:
-        if value.type not in (STRING, NULL):
-            raise refusal(node, f"needs STRING, got {spark_name(value.type)}; write a cast")
-    return [value.cast(STRING) for value in values]
+    return [coerce(node, translate(argument), STRING) for argument in arguments]
 
 
 def _string_function(name: str, result: pa.DataType, *arguments: str) -> Rule:
@@ -116,6 +115,11 @@ def _string_function(name: str, result: pa.DataType, *arguments: str) -> Rule:
         return compose_expr(f"CAST({sql} AS {duckdb_name(result)})", result, *values)
 
     return rule
+
+
+def _md5(translate: Translator, node: Ast) -> TypedExpr:
+    value = coerce(node, translate(node.this), BINARY)
+    return compose_expr(f"md5({value.sql})", STRING, value)
 
 
 def _letter_case(name: str) -> Rule:
@@ -133,31 +137,12 @@ def _letter_case(name: str) -> Rule:
 
 
 def _concat(translate: Translator, node: Ast) -> TypedExpr:
-    values = _strings(translate, node, *(node.expressions or [node.left, node.right]))
+    arguments = node.expressions or [node.left, node.right]
+    given = [translate(argument) for argument in arguments]
+    if any(pa.types.is_list(value.type) for value in given):
+        return concat_arrays(node, given)
+    values = _strings(translate, node, *arguments)
     return compose_expr(f"({' || '.join(v.sql for v in values)})", STRING, *values)
-
-
-def _like(translate: Translator, node: Ast) -> TypedExpr:
-    (value,) = _strings(translate, node, node.this)
-    pattern = node.expression
-    if not pattern.is_string:
-        raise refusal(node, "needs a constant pattern")
-    if not _LIKE_PATTERN.fullmatch(str(pattern.this)):
-        raise refusal(node, "has a backslash before another character than %, _ or a backslash")
-    word = "NOT LIKE" if node.args.get("negate") else "LIKE"
-    sql = f"({value.sql} {word} {quote_string(str(pattern.this))} ESCAPE '\\')"
-    return compose_expr(sql, BOOLEAN, value)
-
-
-def _substring(translate: Translator, node: Ast) -> TypedExpr:
-    (value,) = _strings(translate, node, node.this)
-    start, length = node.args.get("start"), node.args.get("length")
-    numbers = [translate(n) for n in (start, length) if n is not None]
-    if any(not isinstance(n.literal, int) for n in numbers) or int(numbers[0].literal or 0) < 1:
-        raise refusal(node, "needs a constant start of at least 1 and a constant length")
-    bounds = [str(max(int(n.literal or 0), 0)) for n in numbers]
-    sql = f"substring({', '.join([value.sql, *bounds])})"
-    return compose_expr(sql, STRING, value)
 
 
 register("this ifs default", {exp.Case: _case})
@@ -169,14 +154,12 @@ register(
 )
 register("expressions safe", {exp.Concat: _concat})
 register("this expression safe", {exp.DPipe: _concat})
-register("this expression negate", {exp.Like: _like})
 register(
     "this",
     {
         exp.Upper: _letter_case("upper"),
         exp.Lower: _letter_case("lower"),
-        exp.Length: _string_function("length", INT),
-        exp.MD5: _string_function("md5", STRING),
+        exp.MD5: _md5,
     },
 )
 register(
@@ -188,4 +171,3 @@ register(
         exp.Contains: _string_function("contains", BOOLEAN, "expression"),
     },
 )
-register("this start length", {exp.Substring: _substring})

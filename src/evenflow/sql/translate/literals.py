@@ -7,21 +7,13 @@ from math import isfinite
 import pyarrow as pa
 from sqlglot import exp
 
+from evenflow.durations import UNITS_US
 from evenflow.errors import InputError, shorten
 from evenflow.sql import types
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import Translator, declare, register
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
-_UNIT_US = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT = re.compile(
     _DAY.pattern + r"([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?)?)?", re.ASCII
@@ -54,6 +46,10 @@ def translate_literal(_: Translator, node: Ast) -> TypedExpr:
         raise InputError(f"the number {shorten(text, 40)} cannot be read; at most 38 digits")
     exact = pa.decimal128(digits, len(fraction))
     return TypedExpr(f"CAST({types.quote_string(text)} AS {types.duckdb_name(exact)})", exact)
+
+
+def _raw_string(text: str) -> TypedExpr:
+    return TypedExpr(types.quote_string(text), types.STRING, literal=text)
 
 
 def coerce_time_literal(value: TypedExpr, other: TypedExpr) -> TypedExpr:
@@ -102,9 +98,24 @@ def parse_span_us(text: str) -> int:
 
 def _check_span(span_us: float, text: str) -> int:
     """Round a span to microseconds; refuse one that no stream can wait for."""
-    if not abs(span_us) <= MAX_SPAN_DAYS * _UNIT_US["day"]:
+    if not abs(span_us) <= MAX_SPAN_DAYS * UNITS_US["day"]:
         raise InputError(f"{shorten(text, 40)!r} is longer than {MAX_SPAN_DAYS:,} days")
     return round(span_us)
+
+
+def interval_months(node: Ast) -> int | None:
+    """Read INTERVAL 2 MONTHS or INTERVAL 1 YEAR; None if it is another interval."""
+    if isinstance(node, exp.Paren):
+        return interval_months(node.this)
+    if not isinstance(node, exp.Interval):
+        return None
+    amount, unit, sign = node.this, node.args.get("unit"), 1
+    months = {"month": 1, "year": 12}.get(str(getattr(unit, "this", "")).lower().removesuffix("s"))
+    if isinstance(amount, exp.Neg):
+        amount, sign = amount.this, -1
+    if months is None or not re.fullmatch(r"[+-]?\d{1,6}", str(getattr(amount, "this", ""))):
+        return None
+    return sign * int(str(amount.this)) * months
 
 
 def interval_us(node: Ast) -> int:
@@ -132,7 +143,7 @@ def interval_us(node: Ast) -> int:
 
 
 def _unit_us(word: str, text: str) -> int:
-    unit = _UNIT_US.get(word.lower().removesuffix("s"))
+    unit = UNITS_US.get(word.lower().removesuffix("s"))
     if unit is None:
         raise InputError(
             f"{shorten(text, 40)!r} has the unit {shorten(word.lower(), 40)!r}; "
@@ -144,6 +155,7 @@ def _unit_us(word: str, text: str) -> int:
 declare("this", exp.Var)
 declare("this unit", exp.Interval)
 register("this is_string", {exp.Literal: translate_literal})
+register("this", {exp.RawString: lambda t, n: _raw_string(str(n.this))})
 register(
     "this",
     {

@@ -5,46 +5,74 @@ from sqlglot import exp
 from evenflow.errors import InputError
 from evenflow.sql.translate.typed_expr import Ast
 
+_REASONS: tuple[tuple[str, str], ...] = (  # names of functions, why they are refused
+    (
+        "rand random randn uuid shuffle randstr uniform monotonically_increasing_id "
+        "spark_partition_id input_file_name current_user user session_user current_catalog "
+        "current_database version",
+        "its result changes from run to run; add a column in `select:` of the source",
+    ),
+    (
+        "current_timestamp now current_date curdate localtimestamp current_time unix_timestamp",
+        "its result changes from run to run; use the event-time column",
+    ),
+    ("stack json_tuple", "it makes several rows; use explode(...), or `select:` of the source"),
+    (
+        "corr",
+        "it is not supported; use covar_pop(x, y), stddev_pop(x) and stddev_pop(y)",
+    ),
+)
+_NAMES = {name: reason for names, reason in _REASONS for name in names.split()}
 _REFUSALS: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((exp.Subquery, exp.Exists, exp.Select), "join the other relation in FROM instead"),
-    ((exp.Rand, exp.Randn, exp.Uuid), "its result changes from run to run; add a column upstream"),
+    ((exp.Select,), "join the other relation in FROM instead"),
     (
         (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser),
         "its result changes from run to run; use the event-time column",
     ),
-    ((exp.Explode, exp.Posexplode, exp.Unnest), "explode the rows before they reach the stream"),
-    ((exp.First, exp.Last), "its result depends on the order of arrival; use min or max"),
-    ((exp.AnyValue,), "its result depends on the order of arrival; use min or max"),
-    (
-        (exp.ArrayAgg,),
-        "its order depends on arrival; aggregate numbers, or write a Python operator",
-    ),
-    ((exp.ArrayUniqueAgg,), "its order depends on arrival; use count(DISTINCT x)"),
-    ((exp.ApproxDistinct,), "its result differs between engines; use count(DISTINCT x)"),
-    ((exp.AggFunc,), "aggregates belong in SELECT or HAVING of a query with GROUP BY window(...)"),
     ((exp.Interval,), "an INTERVAL can only be added to or subtracted from a timestamp"),
     ((exp.Star,), "name the columns"),
 )
 
 
+class QueryProblemError(InputError):
+    """A problem with a piece of the query, which starts at a position of its text."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+def find_offset(node: Ast) -> int | None:
+    """Return where the text of a node starts, as far as the parser knows it."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts) if starts else None
+
+
 def quote_sql(node: Ast) -> str:
     """Quote a piece of the query for a message, shortened to 80 characters."""
-    sql = " ".join(node.sql("spark").split())
+    sql = " ".join(node.sql("spark", normalize_functions=False).split())
     return f"`{sql}`" if len(sql) <= 80 else f"`{sql[:77]}...`"
 
 
 def refusal(node: Ast, problem: str) -> InputError:
     """Return an error that names a piece of the query and its problem."""
-    return InputError(f"{quote_sql(node)} {problem}")
+    return QueryProblemError(f"{quote_sql(node)} {problem}", find_offset(node))
 
 
 def unsupported(node: Ast) -> InputError:
     """Return the error for an expression that no rule translates."""
+    if isinstance(node, exp.Anonymous):
+        name = str(node.this).lower()
+        if name in _NAMES:
+            return refusal(node, f"is refused: {_NAMES[name]}")
+        return refusal(
+            node,
+            f"calls {name}, which is not supported; compute it in `select:` of the source, "
+            "or write a Python operator",
+        )
     for kinds, advice in _REFUSALS:
         if isinstance(node, kinds):
             return refusal(node, f"is refused: {advice}")
     return refusal(
-        node,
-        "is not supported in a continuous query; compute it in Spark before the stream "
-        "(`select` of the source), or write a Python operator",
+        node, "is not supported; compute it in `select:` of the source, or write a Python operator"
     )

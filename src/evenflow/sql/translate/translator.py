@@ -11,11 +11,19 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.errors import InputError
+from evenflow.model.user_function import UserFunction
 from evenflow.sql import types
+from evenflow.sql.catalog import result_type
 from evenflow.sql.query_plan import SUBSCRIPTIONS_ALIAS
 from evenflow.sql.relation import ColumnRef, Relation
-from evenflow.sql.translate.refusals import quote_sql, refusal, unsupported
+from evenflow.sql.translate.refusals import (
+    QueryProblemError,
+    find_offset,
+    refusal,
+    unsupported,
+)
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
+from evenflow.sql.user_functions import UserCall
 
 MAX_WRITTEN_CHARACTERS = 5_000_000  # of all partial texts of one query
 
@@ -31,7 +39,21 @@ def output_column_name(node: Ast) -> str:
         return str(node.name)
     if isinstance(node, exp.Dot):
         return str(node.expression.name)
-    raise InputError(f"{quote_sql(node)} needs a name; write {node.sql('spark')[:60]} AS name")
+    if (simple := _simple_name(node)) is not None:
+        return simple
+    shown = node.sql("spark", normalize_functions=False)[:60]
+    raise refusal(node, f"needs a name; write {shown} AS name")
+
+
+def _simple_name(node: Ast) -> str | None:
+    """Return Spark's own name of count(*), sum(x), avg(x), min(x) and max(x)."""
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if name not in ("count", "sum", "avg", "min", "max") or len(node.expressions) != 1:
+        return None
+    (argument,) = node.expressions
+    if isinstance(argument, exp.Star):
+        return "count(1)"
+    return f"{name}({argument.name})" if isinstance(argument, exp.Column) else None
 
 
 @dataclass
@@ -48,10 +70,24 @@ class TextBudget:
 
 
 @dataclass
+class UserFunctions:
+    """The functions of the user that a query can call, and the calls that it has."""
+
+    declared: Mapping[str, UserFunction] = field(default_factory=dict)
+    calls: dict[str, UserCall] = field(default_factory=dict)  # by their names in the engine
+
+    def find(self, name: str) -> UserFunction | None:
+        """Return the function with this name; like Spark, ignore case."""
+        found = (f for known, f in self.declared.items() if known.lower() == name.lower())
+        return next(found, None)
+
+
+@dataclass
 class TranslationMemo:
     """What was translated so far; an expression that is used twice is translated once."""
 
     budget: TextBudget = field(default_factory=TextBudget)
+    functions: UserFunctions = field(default_factory=UserFunctions)
     values: dict[int, tuple[Ast, TypedExpr | InputError]] = field(default_factory=dict)
 
 
@@ -59,7 +95,8 @@ class TranslationMemo:
 class Translator:
     """Translates expressions over the given inputs; `override` is tried first for every node.
 
-    `resolved_columns` collects the columns that were used.
+    `resolved_columns` collects the columns that were used, `read_tables` those of the reference
+    `tables` that subqueries read. `merged` has the columns of USING and the alias each one means.
     """
 
     inputs: Mapping[str, Relation]
@@ -67,6 +104,9 @@ class Translator:
     parameters: ParameterTypes | None = None
     resolved_columns: set[ColumnRef] = field(default_factory=set)
     memo: TranslationMemo = field(default_factory=TranslationMemo)
+    tables: Mapping[str, pa.Schema] | None = None
+    read_tables: set[str] = field(default_factory=set)
+    merged: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, node: Ast) -> TypedExpr:
         """Translate one expression."""
@@ -92,9 +132,27 @@ class Translator:
         if isinstance(node, exp.Anonymous):
             rule = NAMED_RULES.get(str(node.this).lower())
         rule = rule or RULES.get(type(node))
+        if rule is None and isinstance(node, exp.Anonymous):
+            function = self.memo.functions.find(str(node.this))
+            if function is not None:
+                return self._call(function, [self(argument) for argument in node.expressions], node)
         if rule is None:
             raise unsupported(node)
         return rule(self, node)
+
+    def _call(self, function: UserFunction, arguments: list[TypedExpr], node: Ast) -> TypedExpr:
+        """Write the call of a user's function."""
+        if not arguments:
+            raise refusal(node, "has no arguments; a function needs at least one")
+        kinds = tuple(types.INT if a.type == types.NULL else a.type for a in arguments)
+        call = UserCall(function.path, kinds, result_type(function))
+        self.memo.functions.calls[call.engine_name] = call
+        given = ", ".join(
+            f"CAST({a.sql} AS {types.duckdb_name(kind)})"
+            for a, kind in zip(arguments, kinds, strict=True)
+        )
+        columns = frozenset[ColumnRef]().union(*(a.columns for a in arguments))
+        return TypedExpr(f"{call.engine_name}({given})", call.returns, columns, can_fail=True)
 
     def boolean(self, node: Ast) -> TypedExpr:
         """Translate a condition."""
@@ -111,16 +169,24 @@ class Translator:
             relation = self.inputs[alias]
             if relation.find(parts[1]) is None:
                 known = ", ".join(f.name for f in relation.fields)
-                raise InputError(f"{alias} has no column {parts[1]!r}; it has {known}")
+                raise QueryProblemError(
+                    f"{alias} has no column {parts[1]!r}; it has {known}", find_offset(node)
+                )
             return self._struct_fields(self._relation_column(alias, parts[1]), parts[2:])
         owners = [alias for alias, relation in self.inputs.items() if relation.find(parts[0])]
+        if (meant := self.merged.get(parts[0].lower())) in owners:
+            owners = [meant] if meant is not None else owners
         if not owners:
             names = sorted({f.name for r in self.inputs.values() for f in r.fields})
-            raise InputError(f"there is no column {parts[0]!r}; there are {', '.join(names)}")
+            raise QueryProblemError(
+                f"there is no column {parts[0]!r}; there are {', '.join(names)}",
+                find_offset(node),
+            )
         if len(owners) > 1:
-            raise InputError(
+            raise QueryProblemError(
                 f"column {parts[0]!r} is in {' and in '.join(owners)}; "
-                f"write {owners[0]}.{parts[0]} or {owners[1]}.{parts[0]}"
+                f"write {owners[0]}.{parts[0]} or {owners[1]}.{parts[0]}",
+                find_offset(node),
             )
         return self._struct_fields(self._relation_column(owners[0], parts[0]), parts[1:])
 

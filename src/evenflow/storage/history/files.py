@@ -6,7 +6,7 @@ One Arrow file is several times faster to write than Parquet files of seven kind
 waits for it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -37,6 +37,10 @@ class HistoryFile(NamedTuple):
     def batch_count(self) -> int:
         """Number of batches in the range."""
         return self.last_batch - self.first_batch + 1
+
+    def covers(self, batch: int) -> bool:
+        """Return whether a batch is in the range."""
+        return self.first_batch <= batch <= self.last_batch
 
     @property
     def path(self) -> str:
@@ -91,20 +95,22 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(group)
 
 
-def write_pending(store: FileStore, batch: int, tables: Mapping[str, pa.Table]) -> None:
-    """Write the rows of a batch; an earlier attempt of the same batch is replaced."""
+def write_pending(store: FileStore, batch: int, epoch: int, tables: Mapping[str, pa.Table]) -> None:
+    """Write the rows of a batch; an earlier attempt of the same driver is replaced."""
     rows = [pack(table).to_pybytes() for table in tables.values()]
     kinds = pa.table({"kind": list(tables), "rows": pa.array(rows, pa.large_binary())})
     data = pack(kinds)
-    store.write(_pending_path(batch), [data, checksum(data).encode()], flush=True)
+    path = f"{PENDING_FOLDER}/{batch:012d}-{epoch:06d}"
+    store.write(path, [data, checksum(data).encode()], flush=True)
 
 
 def read_pending(store: FileStore) -> dict[int, TablesByKind]:
-    """Return the rows of all pending batches."""
-    return {
-        int(name): _read_pending_batch(store, _pending_path(int(name)))
-        for name in store.list_names(PENDING_FOLDER)
-    }
+    """Return the rows of all pending batches.
+
+    Of drivers that ran the same batch, the last one could commit it.
+    """
+    paths = {_batch(name): f"{PENDING_FOLDER}/{name}" for name in store.list_names(PENDING_FOLDER)}
+    return {batch: _read_pending_batch(store, path) for batch, path in paths.items()}
 
 
 def _read_pending_batch(store: FileStore, path: str) -> TablesByKind:
@@ -120,10 +126,12 @@ def _damage(store: FileStore, path: str) -> DamagedFileError:
     return store.damage(path, "its checksum does not match", remedy)
 
 
-def delete_pending(store: FileStore, batches: Iterable[int]) -> None:
-    """Delete pending batches."""
-    store.delete(_pending_path(batch) for batch in batches)
+def delete_pending(store: FileStore, batches: Collection[int]) -> None:
+    """Delete pending batches, whoever wrote them."""
+    names = [name for name in store.list_names(PENDING_FOLDER) if _batch(name) in batches]
+    store.delete(f"{PENDING_FOLDER}/{name}" for name in names)
 
 
-def _pending_path(batch: int) -> str:
-    return f"{PENDING_FOLDER}/{batch:012d}"
+def _batch(name: str) -> int:
+    """Return the batch of a pending file: 000000000007-000001, or 000000000007 in 0.1."""
+    return int(name.partition("-")[0])

@@ -50,6 +50,8 @@ def _read_all(store: FileStore, last: int | None) -> RecordedHistory:
             "started with balancing"
         )
     first = 0 if last is None else max(batches) - last + 1
+    compacted = files[HistoryKind.BATCHES]
+    pending = {b: rows for b, rows in pending.items() if not any(f.covers(b) for f in compacted)}
     tables = {kind: _read_rows(store, kind, files[kind], pending, first) for kind in SCHEMAS}
     plans = decode.decode_plans(tables[HistoryKind.PLANS])
     return RecordedHistory(
@@ -73,7 +75,7 @@ def _read_rows(
     tables += [
         rows[kind]
         for batch, rows in sorted(pending.items())
-        if kind in rows and not any(file.first_batch <= batch <= file.last_batch for file in files)
+        if kind in rows and not any(file.covers(batch) for file in files)
     ]
     # Rows that an older version left pending lack the columns added since.
     rows = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables], promote_options="permissive")

@@ -53,7 +53,7 @@ SCHEMAS = {
         HistoryKind.DECISIONS: "batch int64, at double, trigger string, reason string, "
         "message string, before balance, predicted balance, plan string, target string, "
         "moves move[], moved_bytes double, verdicts verdict[], arrived placement[], "
-        "move_price double",
+        "move_price double, proposal int64",
         HistoryKind.OUTCOMES: "batch int64, decision int64, measured balance, handed_bytes int64, "
         "pause_seconds double, duration_seconds double, handed transfer[]",
     }.items()

@@ -1,6 +1,7 @@
 """Writes the history of a checkpoint.
 
-1. A commit writes one Arrow file per batch (pending). A batch that runs again replaces its file.
+1. A commit writes one Arrow file per batch (pending), with the driver's epoch in its name. A batch
+   that runs again replaces its file; that of a driver which was fenced is not read.
 2. A thread compacts each group of pending batches into Parquet, one file per kind of row.
 3. The small kinds are retained longer: their files are merged, one per block of several groups.
 
@@ -8,7 +9,7 @@ New files are written before old ones are deleted. After a crash both may exist:
 file with more batches, and Parquet over pending; the next writer deletes the replaced files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 
@@ -33,6 +34,8 @@ _LONG_RETENTION_KINDS = frozenset(
     {HistoryKind.DECISIONS, HistoryKind.OUTCOMES, HistoryKind.PLANS}
 )  # small, and useful for a long time
 _LONG_RETENTION_FACTOR = 16
+# If that of the batches is there, the files of all kinds are.
+COMPACTION_ORDER = sorted(SCHEMAS, key=lambda kind: kind == HistoryKind.BATCHES)
 
 
 class HistoryWriter:
@@ -48,17 +51,24 @@ class HistoryWriter:
         retained: int = RETAINED_BATCHES,
         block: int = BATCHES_PER_BLOCK,
         group: int = BATCHES_PER_GROUP,
+        epoch: int = 0,
+        check_fence: Callable[[], None] = lambda: None,
     ) -> None:
         if block % group:
             raise ValueError(f"block must be a multiple of group, got {block} and {group}")
-        self._store = store
+        self._store, self._epoch, self._check_fence = store, epoch, check_fence
         self._retained_batches = max(retained, block)
         self._batches_per_block, self._batches_per_group = block, group
         self._plans_block = -1  # the block of the last batch
         self._plan_batches: dict[str, int] = {}  # plan -> batch of that block that stores it
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="evenflow-history")
         self._compaction: Future[None] | None = None
-        self._pending = read_pending(store)
+        compacted = list_files(store, HistoryKind.BATCHES)[0]
+        self._pending = {
+            batch: rows
+            for batch, rows in read_pending(store).items()
+            if not any(file.covers(batch) for file in compacted)
+        }
         for kind in SCHEMAS:
             self._delete_files(list_files(store, kind)[1])
 
@@ -72,7 +82,7 @@ class HistoryWriter:
         batch = snapshot.batch
         tables = encode_batch(snapshot, decisions, outcomes)
         tables[HistoryKind.PLANS] = self._plans_new_in_block(tables[HistoryKind.PLANS], batch)
-        write_pending(self._store, batch, tables)
+        write_pending(self._store, batch, self._epoch, tables)
         to_compact = self._take_pending(batch // self._batches_per_group * self._batches_per_group)
         # If the batch runs again, it replaces its earlier attempt.
         self._pending = {b: rows for b, rows in self._pending.items() if b < batch}
@@ -102,9 +112,10 @@ class HistoryWriter:
 
     def _compact(self, batches: Mapping[int, TablesByKind], batch: int) -> None:
         """Turn batches into Parquet, one file for each group and kind."""
+        self._check_fence()
         for _, group in groupby(sorted(batches), lambda b: b // self._batches_per_group):
             numbers = list(group)
-            for kind in SCHEMAS:
+            for kind in COMPACTION_ORDER:
                 rows = [batches[b][kind] for b in numbers if kind in batches[b]]
                 if any(map(len, rows)):
                     HistoryFile(kind, numbers[0], numbers[-1]).write(self._store, rows)

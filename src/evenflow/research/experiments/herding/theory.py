@@ -245,6 +245,7 @@ EXPERIMENTS = (
         run=_run_random,
         draw=_draw_random,
         claims=_random_claims,
+        exact=True,
     ),
     Experiment(
         id="herding-theorem3",
@@ -256,5 +257,6 @@ EXPERIMENTS = (
         run=_run_single_source,
         draw=_draw_single_source,
         claims=_single_claims,
+        exact=True,
     ),
 )

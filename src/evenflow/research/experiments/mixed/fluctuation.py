@@ -1,7 +1,8 @@
 """Mixed against Readj and brute force as the load changes faster: figure 12 (section V).
 
-Readj tries fourteen thresholds each time and uses the best; its time includes all tries, as in the
-paper. It finds swaps by binary search instead of trying all pairs, which is faster. MixedBF tries
+Two forms of Readj: `readj-pairs` is the paper's, which considers all possible swaps and finds its
+threshold by binary search; `readj` finds swaps by binary search and tries fourteen thresholds. The
+times of both include all tries. The paper's claims on time are about the first. MixedBF tries
 every number of table entries to remove: `small` has 10,000 keys, as it would take hours otherwise.
 """
 
@@ -21,7 +22,7 @@ from evenflow.research.seed_statistics import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PLANNERS = ("mixed", "mixedbf", "readj", "cover", "compact")
+PLANNERS = ("mixed", "mixedbf", "readj-pairs", "readj", "cover", "compact")
 FLUCTUATIONS = (0.2, 0.5, 1.0, 1.5, 2.0)
 KEYS: dict[Scale, int] = {"small": 10_000, "paper": 100_000}
 
@@ -45,20 +46,22 @@ def _claims(rows: Rows) -> list[Claim]:
     alike = paired_ratios(rows, "moved_percent", "mixedbf", "mixed", by)
     ours = paired_ratios(rows, "moved_percent", "cover", "mixed", by)
     times = group_spreads(rows, "milliseconds", ["algorithm", "fluctuation"])
-    readj = times["readj", last].mean / times["readj", first].mean
+    pairs = times["readj-pairs", last].mean / times["readj-pairs", first].mean
     return [
         make_claim(
             "Mixed plans faster than Readj by a large margin",
-            f"Readj takes {slower['readj']} times as long; cover {slower['cover']} times, "
-            f"compact {slower['compact']} times",
-            slower["readj"].low > 3,
+            f"Readj takes {slower['readj-pairs']} times as long, with swaps by binary search "
+            f"{slower['readj']} times; cover {slower['cover']} times, compact "
+            f"{slower['compact']} times",
+            slower["readj-pairs"].low > 3,
         ),
         make_claim(
             "Readj gets slower as f grows",
-            f"{times['readj', first]} ms at f {first:g}, {times['readj', last]} ms at {last:g}",
-            readj > 1.2,
-            "All thresholds are tried at any f, and sorting for them takes "
-            "most of the time; the paper's pairs every task with every key.",
+            f"{times['readj-pairs', first]} ms at f {first:g}, "
+            f"{times['readj-pairs', last]} ms at {last:g}; with swaps by binary search "
+            f"{times['readj', first]} and {times['readj', last]} ms",
+            pairs > 1.2,
+            "The keys above the threshold are tried in pairs at any f.",
         ),
         make_claim(
             "The migration cost of Mixed grows more slowly with f than Readj's",

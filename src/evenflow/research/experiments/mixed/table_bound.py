@@ -81,8 +81,8 @@ def _fig17_claims(rows: Rows) -> list[Claim]:
     tables = {theta: needed("mixed", theta) for theta in THETAS}
     sizes = [size or 2 * TABLE_BOUNDS[-1] for size in tables.values()]
     tight, loose = tables[0.08] or TABLE_BOUNDS[-1], TABLE_BOUNDS[-1]
-    drop = spreads["mixed", 0.08, tight].mean / spreads["mixed", 0.08, loose].mean
     small = TABLE_BOUNDS[0]
+    drop = spreads["mixed", 0.08, small].mean / spreads["mixed", 0.08, loose].mean
     return [
         make_claim(
             "A tight table makes Mixed expensive; relaxing it cuts the cost greatly",
@@ -90,13 +90,12 @@ def _fig17_claims(rows: Rows) -> list[Claim]:
             + ", ".join(
                 f"{format_number(spreads['mixed', 0.08, n].mean)} % at {n:,}" for n in TABLE_BOUNDS
             )
-            + f"; {tight:,} entries are the least that do, and cost {format_number(drop)} times "
-            f"what {loose:,} cost. With fewer no plan of Mixed keeps the table, owners stay as "
-            f"they are and the fullest worker has "
-            f"{format_number(fullest['mixed', 0.08, small].mean)} means (cover "
-            f"{format_number(fullest['cover', 0.08, small].mean)} at {small:,} entries)",
+            + f"; a bound of {small:,} costs {format_number(drop)} times what {loose:,} costs. "
+            f"Below {tight:,} no plan keeps the table, and Mixed becomes MinTable: its fullest "
+            f"worker has {format_number(fullest['mixed', 0.08, small].mean)} means at {small:,} "
+            f"(cover, which keeps it, {format_number(fullest['cover', 0.08, small].mean)})",
             drop >= 1.5,
-            "On these loads the least table that does costs hardly more than a loose one.",
+            "On these loads MinTable costs hardly more than Mixed.",
         ),
         make_claim(
             "The stricter the balance, the larger the table that is needed",

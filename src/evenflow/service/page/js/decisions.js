@@ -1,10 +1,14 @@
 // Decisions: reason, prediction and measured effect.
 
+import { request } from "./api.js";
 import { byId, darkMode, el, headerRow, setText, svg, syncChildren, workerColour } from "./dom.js";
 import { formatBytes, formatRatio, formatSeconds, formatTime, pluralize } from "./format.js";
+import { linkTo } from "./router.js";
 
+const MAX_BARS = 24;
 let selectedNumber = null;
 let renderedKey = "";
+let unlisted = null; // a decision of a link that is not in the list, if there is one
 
 export function initDecisions(requestRender) {
   byId("all-decisions").addEventListener("change", requestRender);
@@ -14,23 +18,28 @@ export function renderDecisions(state) {
   const list = byId("decisions");
   const all = byId("all-decisions").checked;
   const visible = state.decisions.filter((decision) => all || decision.changed);
-  if (!visible.some((decision) => decision.number === selectedNumber)) selectedNumber = null;
-  const picked = visible.find((decision) => decision.number === selectedNumber) ?? visible[0];
-  syncChildren(list, visible, (decision) => decision.number, (decision) => listItem(decision, () => select(decision.number, state)), (li, decision) => {
+  const picked = (unlisted?.number === selectedNumber ? unlisted : visible.find((decision) => decision.number === selectedNumber)) ?? visible[0];
+  syncChildren(list, visible, (decision) => decision.number, listItem, (li, decision) => {
     li.firstChild.setAttribute("aria-current", `${decision === picked}`);
     setText(li.querySelector(".what"), decisionTitle(decision));
   });
   renderDetail(picked, state);
 }
 
-function select(number, state) {
+/** Show a decision, from a link; also one that changed nothing. */
+export function selectDecision(number, state) {
   selectedNumber = number;
+  unlisted = null;
+  const found = state.decisions.find((decision) => decision.number === number);
+  if (found && !found.changed) byId("all-decisions").checked = true;
+  if (!found) request("GET", `api/decisions/${number}`).then((decision) => { unlisted = decision; renderDecisions(state); }, (error) => byId("detail").replaceChildren(el("p", { class: "error" }, error.message)));
   renderDecisions(state);
+  byId("decision-panel").scrollIntoView({ block: "start" });
 }
 
-function listItem(decision, onclick) {
+function listItem(decision) {
   const when = `#${decision.number} · ${formatTime(decision.at)}`;
-  return el("li", { class: decision.changed ? "" : "unchanged" }, el("button", { type: "button", "data-testid": `decision-${decision.number}`, onclick }, el("span", { class: "what" }), el("span", { class: "when" }, when), el("span", { class: "why" }, decision.message)));
+  return el("li", { class: decision.changed ? "" : "unchanged" }, el("a", { href: linkTo("decision", decision.number), "data-testid": `decision-${decision.number}` }, el("span", { class: "what" }), el("span", { class: "when" }, when), el("span", { class: "why" }, decision.message)));
 }
 
 function decisionTitle(decision) {
@@ -50,6 +59,12 @@ function renderDetail(decision, state) {
     box.replaceChildren(el("p", { class: "empty" }, text));
     return;
   }
+  showDetail(box, decision);
+  // The list has no moves and loads: they are read when a decision is shown.
+  request("GET", `api/decisions/${decision.number}`).then((full) => key === renderedKey && showDetail(box, full), () => {});
+}
+
+function showDetail(box, decision) {
   box.replaceChildren(
     ...[
       el("h3", {}, `Decision ${decision.number}, ${formatTime(decision.at)}: ${decision.title}${decision.staged ? ", in stages" : ""}`),
@@ -57,7 +72,7 @@ function renderDetail(decision, state) {
       figuresTable(decision),
       decision.loads_before && (decision.loads_after || decision.predicted) ? loadBars(decision) : null,
       ...decision.verdicts.map((verdict) => el("p", { class: "verdict" }, verdict.message)),
-      decision.move_count || decision.measured?.handed.length ? movesTable(decision) : null,
+      decision.moves.length || decision.measured?.handed.length ? movesTable(decision) : null,
     ].filter(Boolean),
   );
 }
@@ -98,11 +113,14 @@ function loadBars(decision) {
     rect.style.fill = workerColour(worker);
     return rect;
   };
-  const figures = decision.loads_before.map((before, worker) =>
-    el("figure", {}, svg("svg", { viewBox: "0 0 32 60", preserveAspectRatio: "none", "aria-hidden": "true" }, bar(before, 1, 0.4, worker), after ? bar(after[worker], 17, 1, worker) : ""), `${worker}`),
+  const before = decision.loads_before;
+  const busiest = before.map((_, worker) => worker).sort((a, b) => Math.max(before[b], after?.[b] ?? 0) - Math.max(before[a], after?.[a] ?? 0)).slice(0, MAX_BARS);
+  const shown = before.length > MAX_BARS ? busiest : busiest.sort((a, b) => a - b);
+  const figures = shown.map((worker) =>
+    el("figure", {}, svg("svg", { viewBox: "0 0 32 60", preserveAspectRatio: "none", "aria-hidden": "true" }, bar(before[worker], 1, 0.4, worker), after ? bar(after[worker], 17, 1, worker) : ""), `${worker}`),
   );
-  const label = `Load of each worker before${after ? " and after" : ""}`;
-  return el("div", {}, el("p", { class: "sub" }, label), el("div", { class: "pairs", role: "img", "aria-label": `${label}: ${decision.loads_before.map((v, w) => `worker ${w} ${v.toFixed(2)}${after ? ` to ${after[w].toFixed(2)}` : ""}`).join(", ")} CPU seconds` }, ...figures));
+  const label = `Load of ${before.length > MAX_BARS ? `the busiest ${MAX_BARS} workers` : "each worker"} before${after ? " and after" : ""}`;
+  return el("div", {}, el("p", { class: "sub" }, label), el("div", { class: "pairs", tabindex: "0", role: "img", "aria-label": `${label}: ${shown.map((w) => `worker ${w} ${before[w].toFixed(2)}${after ? ` to ${after[w].toFixed(2)}` : ""}`).join(", ")} CPU seconds` }, ...figures));
 }
 
 // A split key has several workers on one side or both.
@@ -118,7 +136,7 @@ function movesTable(decision) {
   const row = (move, key) => {
     const state = transfers.get(route(move))?.bytes;
     transfers.delete(route(move)); // one transfer for all keys of a route: shown in its first row
-    return el("tr", {}, el("td", { class: "name" }, move.query), el("td", { class: "mono" }, key), el("td", { class: "num" }, workers(move)), el("td", { class: "num" }, state === undefined ? "" : formatBytes(state)));
+    return el("tr", {}, el("td", { class: "name" }, el("a", { class: "quiet-link", href: linkTo("query", move.query) }, move.query)), el("td", { class: "mono" }, move.key ? el("a", { class: "quiet-link", href: linkTo("key", move.query, move.key) }, key) : key), el("td", { class: "num" }, workers(move)), el("td", { class: "num" }, state === undefined ? "" : formatBytes(state)));
   };
   const rows = decision.moves.map((move) => row(move, move.key ?? "whole query"));
   // The rest are light keys, which follow the hash when a worker is drained or activated.

@@ -27,8 +27,19 @@ export function formatBytes(value) {
 }
 
 export function formatSeconds(value) {
+  if (value < 0) return `−${formatSeconds(-value)}`;
+  if (value === 0) return "0 s";
   if (value < 1) return `${Math.round(value * 1000)} ms`;
-  return value < 60 ? `${value.toFixed(value < 10 ? 2 : 1)} s` : `${(value / 60).toFixed(1)} min`;
+  if (value < 60) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
+  for (const [unit, seconds] of [["years", 31_557_600], ["days", 86_400], ["h", 3600]]) if (value >= 1.5 * seconds) return `${(value / seconds).toFixed(1)} ${unit}`;
+  return `${(value / 60).toFixed(1)} min`;
+}
+
+/** How long ago: "now", "40 s ago", "3 min ago". */
+export function formatAge(seconds) {
+  if (seconds < 1) return "now";
+  if (seconds < 90) return `${Math.round(seconds)} s ago`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min ago` : `${(seconds / 3600).toFixed(1)} h ago`;
 }
 
 export function pluralize(number, word) {

@@ -2,6 +2,7 @@
 
 import { el, hiddenHead, setText, showEmptyNote, syncChildren, tableWithHead, workerColour } from "./dom.js";
 import { formatPercent } from "./format.js";
+import { linkTo } from "./router.js";
 
 export function renderHotKeys({ hot_keys: keys }) {
   const table = tableWithHead("keys", () => ["Key", "Share", hiddenHead("Percent"), "Worker"]);
@@ -11,14 +12,17 @@ export function renderHotKeys({ hot_keys: keys }) {
 }
 
 const createRow = (key) =>
-  el("tr", {}, el("td", { class: "name", title: `${key.key} (${key.query})` }, el("span", { class: "mono" }, key.key), el("span", { class: "sub" }, ` ${key.query}`)), el("td", { class: "wide" }, el("span", { class: "bar", "aria-hidden": "true" }, el("i"))), el("td", { class: "num" }), el("td", { class: "num" }, el("span", { class: "swatch", "aria-hidden": "true" }), el("span")));
+  el("tr", {}, el("td", { class: "name", title: `${key.key} (${key.query})` }, el("a", { class: "quiet-link mono", href: linkTo("key", key.query, key.key) }, key.key), el("span", { class: "sub" }, ` ${key.query}`)), el("td", { class: "wide" }, el("span", { class: "bar", "aria-hidden": "true" }, el("i"))), el("td", { class: "num" }), el("td", { class: "num" }, el("span", { class: "swatch", "aria-hidden": "true" }), el("span"), el("span", { class: "chip", hidden: true }, "split")));
 
 function updateRow(tr, key, largest) {
   const fill = tr.cells[1].firstChild.firstChild;
   fill.style.width = `${(key.share / largest) * 100}%`;
   fill.style.background = workerColour(key.owner);
   setText(tr.cells[2], formatPercent(key.share));
-  tr.cells[3].firstChild.style.background = workerColour(key.owner);
-  setText(tr.cells[3].lastChild, key.owners.join(", "));
-  tr.cells[3].title = key.owners.length > 1 ? `split over ${key.owners.length} workers` : "";
+  const [swatch, owners, chip] = tr.cells[3].children;
+  swatch.style.background = workerColour(key.owner);
+  const shown = key.owners.length > 4 ? [...key.owners.slice(0, 3), "…"] : key.owners;
+  setText(owners, shown.join(", "));
+  chip.hidden = key.owners.length < 2;
+  tr.cells[3].title = key.owners.length > 1 ? `split over ${key.owners.length} workers: ${key.owners.join(", ")}` : "";
 }

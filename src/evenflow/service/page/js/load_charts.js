@@ -1,75 +1,99 @@
-// The four charts over time.
+// Load of workers over time, as lines or as a band, and imbalance.
 
-import { workerSeries, lineSeries, TimeChart } from "./time_chart.js";
-import { byId, cssColour, setText } from "./dom.js";
-import { formatCount, formatPercent, formatRatio, formatSeconds, formatTime, pluralize } from "./format.js";
+import { areaSeries, band, dashedSeries, lineSeries, TimeChart, workerSeries, zeroBased } from "./time_chart.js";
+import { byId, cssColour, el, setText, workerColour } from "./dom.js";
+import { formatPercent, formatRatio, formatTime, pluralize } from "./format.js";
+
+export const MAX_LINES = 8; // of workers; more are drawn as a band
+
+/** Busiest, 90th, 10th percentile and mean of the active workers, computed once per point. */
+const spreads = new WeakMap();
+function spread(point) {
+  let found = spreads.get(point);
+  if (!found) {
+    // Drained workers have no load: the active ones are the first after sorting.
+    const loads = point.loads.toSorted((a, b) => b - a).slice(0, Math.max(point.active, 1));
+    const at = (share) => loads[Math.min(Math.floor(share * loads.length), loads.length - 1)];
+    const mean = loads.reduce((sum, load) => sum + load, 0) / loads.length;
+    found = { max: loads[0], p90: at(0.1), p10: at(0.9), mean, busiest: point.loads.indexOf(loads[0]) };
+    spreads.set(point, found);
+  }
+  return found;
+}
 
 export class LoadCharts {
-  #workerCount = null;
+  #workers = null;
+  #focused = null;
 
-  #create(state) {
-    const workers = state.summary.workers;
-    const top = (_, high) => [0, Math.max(high * 1.08, 0.001)];
-    const bound = { ...lineSeries("--bad", 1.4), dash: [6, 5] };
-    const lines = Array.from({ length: workers }, (_, worker) => workerSeries(worker));
+  constructor(onZoom) {
+    this.onZoom = onZoom;
+    this.points = [];
+  }
+
+  #create(workers) {
+    this.#workers = workers;
+    this.asBand = workers > MAX_LINES;
+    this.load?.destroy();
+    this.imbalance?.destroy();
+    const percent = (v) => `${+(v * 100).toFixed(2)} %`;
     const readout = (id, text) => (index) => {
-      const points = this.points;
-      const point = points[index ?? points.length - 1];
+      const point = this.points[index ?? this.points.length - 1];
       if (!point) return;
-      const when = index === null ? "now" : `batch ${point.batch}, ${formatTime(point.at)}`;
-      setText(byId(id), `${when}: ${text(point)}`);
+      setText(byId(id), `${index === null ? "" : `batch ${point.batch}, ${formatTime(point.at)}: `}${text(point)}`);
     };
-    this.#workerCount = workers;
-    this.load = new TimeChart("c-load", [...lines, lineSeries("--ink", 2), bound], {
-      value: (v) => `${+(v * 100).toFixed(2)} %`,
-      range: top,
-      readout: readout("r-load", (p) => {
-        const busiest = p.loads.indexOf(Math.max(...p.loads));
-        return `busiest worker ${busiest} at ${formatPercent(p.loads[busiest])}, mean ${formatPercent(meanLoad(p))}`;
-      }),
-    });
-    this.imbalance = new TimeChart("c-imbalance", [areaSeries("--accent"), bound], {
+    const common = { range: zeroBased, onZoom: this.onZoom };
+    const text = (p) => {
+      const s = spread(p);
+      return `busiest worker ${s.busiest} at ${formatPercent(s.max)}, mean ${formatPercent(s.mean)} of a core`;
+    };
+    const lines = Array.from({ length: workers }, (_, worker) => workerSeries(worker));
+    const focused = { ...lineSeries("--ink", 2.2), stroke: () => (this.#focused === null ? cssColour("--ink") : workerColour(this.#focused)) };
+    const series = this.asBand
+      ? [lineSeries("--w1", 1.6), lineSeries("--w0", 0.6), lineSeries("--w0", 0.6), lineSeries("--ink", 2), dashedSeries("--bad"), focused]
+      : [...lines, lineSeries("--ink", 2), dashedSeries("--bad")];
+    this.load = new TimeChart("c-load", series, { ...common, value: percent, readout: readout("r-load", text), bands: this.asBand ? [band(2, 3, "--w0", 22)] : [] });
+    this.imbalance = new TimeChart("c-imbalance", [areaSeries("--w0"), dashedSeries("--bad")], {
+      ...common,
       value: formatRatio,
       range: (_, high) => [1, Math.max(high + (high - 1) * 0.08, 1.1)],
       readout: readout("r-imbalance", (p) => `${formatRatio(p.imbalance)}, largest over mean`),
     });
-    this.seconds = new TimeChart("c-seconds", [areaSeries("--accent")], {
-      value: (v) => (v < 10 ? `${+v.toFixed(2)} s` : `${Math.round(v)} s`),
-      range: top,
-      readout: readout("r-seconds", (p) => `${formatSeconds(p.seconds)} between commits`),
-    });
-    this.rows = new TimeChart("c-rows", [areaSeries("--accent")], {
-      value: formatCount,
-      range: top,
-      readout: readout("r-rows", (p) => `${formatCount(p.rows_per_second)} rows/s into queries`),
-    });
+    const key = (kind, words) => el("span", { class: "item" }, el("span", { class: kind }), ` ${words}`);
+    byId("k-load").replaceChildren(
+      ...(this.asBand ? [key("line two", "busiest worker"), key("box band", "10th to 90th percentile")] : []),
+      key("line mean", "mean of active workers"), key("line bound", "bound"), key("mark", "plan changed"),
+    );
   }
 
-  update(state) {
-    if (this.#workerCount !== state.summary.workers) this.#create(state);
-    const points = (this.points = state.points);
-    const limit = state.summary.bound;
+  update(state, points, changes) {
+    if (this.#workers !== state.summary.workers) this.#create(state.summary.workers);
+    this.points = points;
+    const bound = state.summary.bound;
     const x = points.map((p) => p.at);
-    const changes = state.decisions.filter((d) => d.changed).map((d) => d.at);
-    const means = points.map(meanLoad);
-    const bound = means.map((m) => m * limit);
-    const workers = Array.from({ length: state.summary.workers }, (_, w) => points.map((p) => p.loads[w]));
+    const found = points.map(spread);
+    const means = found.map((s) => s.mean);
+    const bounds = means.map((mean) => mean * bound);
+    const lines = this.asBand
+      ? [found.map((s) => s.max), found.map((s) => s.p90), found.map((s) => s.p10), means, bounds, this.#focusedLine()]
+      : [...Array.from({ length: this.#workers }, (_, w) => points.map((p) => p.loads[w])), means, bounds];
     const now = points.at(-1);
-    const label = (text) => (now ? `${text}, over the last ${pluralize(points.length, "batch")}` : "No batch yet");
-    this.load.update([x, ...workers, means, bound], changes, label(now && `Load of ${workers.length} workers, mean ${formatPercent(meanLoad(now))} of a core, imbalance ${formatRatio(now.imbalance)}`));
-    this.imbalance.update([x, points.map((p) => p.imbalance), x.map(() => limit)], changes, label(now && `Imbalance ${formatRatio(now.imbalance)}`));
-    // The first batch includes the start of Spark and would dwarf all others.
-    const durations = points.map((p) => (p.batch === 0 && points.length > 3 ? null : p.seconds));
-    this.seconds.update([x, durations], changes, label(now && `Batch time ${formatSeconds(now.seconds)}`));
-    this.rows.update([x, points.map((p) => p.rows_per_second)], changes, label(now && `Throughput ${formatCount(now.rows_per_second)} rows/s`));
+    const label = (text) => (now ? `${text}, over ${pluralize(points.length, "point")}` : "No batch yet");
+    this.data = [x, ...lines];
+    this.changes = changes;
+    this.load.update(this.data, changes, label(now && `Load of ${pluralize(now.active, "active worker")}: mean ${formatPercent(spread(now).mean)}, busiest ${formatPercent(spread(now).max)} of a core`));
+    this.imbalance.update([x, points.map((p) => p.imbalance), x.map(() => bound)], changes, label(now && `Imbalance ${formatRatio(now.imbalance)}, bound ${formatRatio(bound)}`));
+  }
+
+  #focusedLine() {
+    return this.points.map((p) => (this.#focused === null ? null : p.loads[this.#focused]));
   }
 
   /** Highlight the line of one worker; null: all. */
   focus(worker) {
-    this.load?.focus(worker === null ? null : worker + 1);
+    if (!this.load) return;
+    this.#focused = worker;
+    if (!this.asBand) return void this.load.focus(worker === null ? null : worker + 1);
+    this.data[this.data.length - 1] = this.#focusedLine();
+    this.load.plot.setData(this.data);
   }
 }
-
-const meanLoad = (point) => point.loads.reduce((sum, load) => sum + load, 0) / Math.max(point.active, 1);
-
-const areaSeries = (name) => ({ ...lineSeries(name), fill: () => `color-mix(in srgb, ${cssColour(name)} 12%, transparent)` });

@@ -1,9 +1,9 @@
 // The query network: streams on the left, queries to the right of the streams they read.
 
-import { byId, el, setText, svg, workerColour } from "./dom.js";
+import { byId, cssColour, el, setText, svg, workerColour } from "./dom.js";
 import { formatPercent, pluralize } from "./format.js";
 
-const NODE_WIDTH = 168, NODE_HEIGHT = 38, GAP_X = 92, GAP_Y = 8, MAX_QUERIES = 60;
+const NODE_WIDTH = 168, NODE_HEIGHT = 38, GAP_X = 92, GAP_Y = 8, MAX_QUERIES = 60, MAX_BARS = 8;
 let renderedShape = "";
 
 export function renderNetwork(state, open) {
@@ -22,7 +22,7 @@ export function renderNetwork(state, open) {
     const nodes = layoutNodes(state.streams, queries);
     box.replaceChildren(createSvg(nodes, open));
   }
-  for (const query of queries) updateNode(box, query, state.summary.workers);
+  for (const query of queries) updateNode(box, query);
 }
 
 /** Place sources in column 0, and a query one column right of the last stream it reads. */
@@ -98,22 +98,31 @@ function createNode(node, x, y, open, edges) {
   return group;
 }
 
+/** The heaviest workers of a keyed query with their shares, and the share of the others. */
+function workerShares(query) {
+  if (query.worker !== null) return [[query.worker, 1]];
+  const loads = Object.entries(query.loads).sort((a, b) => b[1] - a[1]);
+  const total = loads.reduce((sum, [, load]) => sum + load, 0);
+  if (!(total > 0)) return [];
+  const shown = loads.slice(0, MAX_BARS).map(([worker, load]) => [Number(worker), load / total]).sort((a, b) => a[0] - b[0]);
+  const rest = 1 - shown.reduce((sum, [, share]) => sum + share, 0);
+  return loads.length > MAX_BARS ? [...shown, [null, rest]] : shown;
+}
+
 /** Colour the stripe by worker; a keyed query has one segment per worker, tall as its load. */
-function updateNode(box, query, workers) {
+function updateNode(box, query) {
   const group = box.querySelector(`[data-node="${CSS.escape(query.name)}"]`);
   if (!group) return;
   group.classList.toggle("failed", Boolean(query.quarantined));
   const stripe = group.querySelector(".owner");
-  const total = query.loads.reduce((sum, load) => sum + load, 0);
-  const shares = query.worker === null && total > 0 ? query.loads.map((load) => load / total) : Array.from({ length: workers }, (_, w) => Number(w === query.worker));
   let offset = 0;
-  const bars = shares.map((share, worker) => {
+  const bars = workerShares(query).map(([worker, share]) => {
     const bar = svg("rect", { x: 0, y: offset * (NODE_HEIGHT - 18), width: 5, height: share * (NODE_HEIGHT - 18) });
-    bar.style.fill = workerColour(worker);
+    bar.style.fill = worker === null ? cssColour("--faint") : workerColour(worker);
     offset += share;
     return bar;
   });
-  stripe.replaceChildren(...bars.filter((_, worker) => shares[worker] > 0));
+  stripe.replaceChildren(...bars);
   setText(group.querySelector(".sub"), query.quarantined ? "quarantined" : `${query.worker === null ? "keyed" : `worker ${query.worker}`}, ${formatPercent(query.load)}`);
 }
 

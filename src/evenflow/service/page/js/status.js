@@ -2,22 +2,17 @@
 
 import { byId, el, setText, syncChildren } from "./dom.js";
 import { may } from "./role.js";
-import { formatBytes, formatCount, formatPercent, formatRatio, formatSaving, formatSeconds, pluralize } from "./format.js";
+import { formatBytes, formatCount, formatSaving, formatTime, pluralize } from "./format.js";
 
 function summaryFigures(s) {
-  const over = s.imbalance > s.bound;
   const saving = formatSaving(s.shipped_bytes, s.round_robin_bytes, "");
   return [
-    { name: "Imbalance", value: formatRatio(s.imbalance), more: `of ${formatRatio(s.bound)}`, tone: over ? "over" : "" },
-    { name: "Mean load", value: formatPercent(s.mean_load), more: "" },
-    { name: "Batch time", value: formatSeconds(s.seconds), more: s.batch === null ? "" : `#${s.batch}` },
-    { name: "Rows a second", value: formatCount(s.rows_per_second), more: "" },
+    { name: "Batch", value: s.batch === null ? "" : `${s.batch}`, more: s.at === null ? "" : formatTime(s.at) },
     { name: "Workers", value: `${s.active}`, more: s.active < s.workers ? `of ${s.workers} active` : "" },
     { name: "Queries", value: formatCount(s.queries), more: "" },
-    { name: "Plan changes", value: formatCount(s.plan_changes), more: pluralize(s.moves, "move") },
+    { name: "Rows into queries", value: `${formatCount(s.rows_per_second)}/s`, more: `${formatCount(s.rows)} in all` },
+    { name: "State moved", value: formatBytes(s.handed_bytes), more: pluralize(s.moves, "move") },
     { name: "Shipped a batch", value: formatBytes(s.shipped_bytes), more: saving ? `${saving} vs round robin` : "same as round robin" },
-    { name: "Quarantined", value: s.quarantined ? formatCount(s.quarantined) : "", more: "", tone: "bad" },
-    { name: "Late rows", value: s.late ? formatCount(s.late) : "", more: "", tone: "over" },
   ].filter((item) => item.value);
 }
 
@@ -28,7 +23,6 @@ export function renderSummary(summary) {
     (item) => item.name,
     (item) => el("div", { "data-testid": `figure-${item.name.toLowerCase().replaceAll(" ", "-")}` }, el("dt", {}, item.name), el("dd", {}, el("span"), " ", el("small"))),
     (element, item) => {
-      element.className = item.tone ?? "";
       setText(element.querySelector("dd span"), item.value);
       setText(element.querySelector("small"), item.more);
     },
@@ -37,10 +31,10 @@ export function renderSummary(summary) {
 
 const STATUS_TEXT = { starting: "waiting for the first batch", running: "running", ended: "run ended", lost: "connection lost", connecting: "connecting" };
 
-export function renderStatus(status) {
+export function renderStatus(status, paused = false) {
   const live = byId("live");
   live.dataset.status = status;
-  setText(byId("live-text"), STATUS_TEXT[status]);
+  setText(byId("live-text"), paused ? `${STATUS_TEXT[status]}, paused` : STATUS_TEXT[status]);
   document.body.classList.toggle("stale", status === "lost");
   const banner = byId("banner");
   banner.hidden = status !== "lost";
