@@ -171,6 +171,24 @@ def test_links_open_what_they_name(browser: Browser, large: Server) -> None:
 
 
 @pytest.mark.slow
+def test_a_click_while_the_page_is_drawn_is_seen(browser: Browser, large: Server) -> None:
+    page = look(browser, large)
+    expect(page.get_by_test_id("decision-40")).to_be_visible()
+    page.wait_for_timeout(1000)  # nothing is being drawn, and no batch comes that would redraw
+    page.evaluate(
+        """() => new Promise((done) => {
+          document.querySelector("[data-testid=range-300]").click();
+          requestAnimationFrame(() => setTimeout(() => {
+            document.getElementById("pause").click();
+            done();
+          }));
+        })"""
+    )
+    expect(page.get_by_test_id("live")).to_contain_text("paused", timeout=10_000)
+    page.context.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 768, 1440])
 def test_the_page_is_accessible_at_every_width(

@@ -25,7 +25,8 @@ import { renderWorkers } from "./workers.js";
 
 const QUERY_REFRESH_MS = 1000;
 let connected = false;
-let frameRequested = false;
+let drawing = false;
+let stale = false; // something changed since the last drawing began
 let routed = false;
 let queriesAt = 0;
 
@@ -60,10 +61,12 @@ const PARTS = [
 const planChanges = (state) => state.decisions.filter((decision) => decision.changed).map((decision) => decision.at);
 
 async function render() {
+  stale = false;
   try {
     await renderParts();
   } finally {
-    frameRequested = false; // a part that failed does not stop the page
+    drawing = false; // a part that failed does not stop the page
+    if (stale) requestRender();
   }
 }
 
@@ -84,10 +87,11 @@ async function renderParts() {
 
 const nextTask = () => new Promise((resolve) => setTimeout(resolve));
 
-/** Render at most once per frame, and not at all while the page is hidden. */
+/** Render at most once per frame, and not at all while the page is hidden; a change while drawing is drawn after it. */
 function requestRender() {
-  if (frameRequested) return;
-  frameRequested = true;
+  stale = true;
+  if (drawing) return;
+  drawing = true;
   requestAnimationFrame(render);
 }
 
