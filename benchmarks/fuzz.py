@@ -1,6 +1,7 @@
 """Fuzzes our SQL against Spark: `python -m benchmarks.fuzz --minutes N [--seed S] [--kinds K ...]`.
 
-Prints each new class of differences to stderr as it is found, shrunk, and the counts as JSON.
+Prints each new class of differences to stderr as it is found, shrunk, and the counts of each seed;
+at the end all counts as JSON.
 """
 
 import argparse
@@ -19,6 +20,7 @@ KINDS = ["expressions", "calls", "queries"]
 
 def main(minutes: float, seed: int, kinds: list[str]) -> None:
     spark = fuzz_session(session("local[2]"))
+    spark.sparkContext.setLogLevel("OFF")  # failures are answers here
     end = time.monotonic() + 60 * minutes
     counts: Counter[str] = Counter()
     known: Counter[str] = Counter()
@@ -44,6 +46,7 @@ def main(minutes: float, seed: int, kinds: list[str]) -> None:
                     print(f"seed {seed}: {fuzz.describe(difference)}\n", file=sys.stderr)
                 new[name] += 1
         seed += 1
+        print(f"until seed {seed}: {dict(counts)}", file=sys.stderr)
     print(json.dumps({"seeds": [first, seed], **counts, "known": known, "new": new}))
     sys.exit(1 if new else 0)
 

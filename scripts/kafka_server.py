@@ -17,7 +17,7 @@ from scripts import services
 USER, PASSWORD = "evenflow", "secret"
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _CLUSTER = "evenflowevenflowevenfg"  # 16 bytes in base64
-_START_SECONDS = 60
+_START_SECONDS = 300
 _JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STARTED = "Kafka Server started"
 
@@ -60,7 +60,7 @@ class KafkaServer:
 
     def _run_tool(self, *arguments: str) -> None:
         command = [*self._java, *arguments, str(self._config)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
             raise RuntimeError(f"the Kafka broker cannot be set up: {done.stderr[-2000:]}")
 

@@ -14,7 +14,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from tests.support.s3_server import S3Server
+    from scripts.s3_server import S3Server
 
 # Timing is never tested: machines are shared and kernels compile on first use. CI repeats the same
 # examples, so that a change is judged by itself; at a desk every run tries new ones.
@@ -49,8 +49,8 @@ def spark() -> Iterator["SparkSession"]:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator["S3Server"]:
     """One S3 server for all tests that need one; they are skipped where it cannot be had."""
+    from scripts.s3_server import S3Server
     from scripts.services import UnavailableError
-    from tests.support.s3_server import S3Server
 
     try:
         server = S3Server(tmp_path_factory.mktemp("s3"))

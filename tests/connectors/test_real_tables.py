@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from scripts.postgres_server import postgres_server
 from scripts.services import UnavailableError, fetch_jars
 from tests.support.connector_check import CRASHES, JARS
-from tests.support.postgres_server import postgres_server
 
 IS_SPARK_4_1 = pyspark.__version__.startswith("4.1.")
 needs_4_1 = pytest.mark.skipif(not IS_SPARK_4_1, reason="its connector is for Spark 4.1")

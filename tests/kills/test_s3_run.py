@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from scripts.s3_server import BUCKET, S3Server
 from tests.support.kill_driver import LOCAL, check_rows, start_program, wait_program, write_rows
 from tests.support.poll import until
-from tests.support.s3_server import BUCKET, S3Server
 
 from evenflow.spark.protocol.ledger import Ledger
 

@@ -2,13 +2,17 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
-from tests.support.hostile_sql import CASES, CATALOG, column, levels, nest
+from tests.support.dear_sql import DEAR
+from tests.support.hostile_sql import CASES, CATALOG, HostileSql, column, levels, nest
 
 from evenflow.errors import InputError
-from evenflow.sql import Engine, compile_query, compile_server
+from evenflow.model.user_function import UserFunction
+from evenflow.sql import Catalog, Engine, compile_process, compile_query, compile_server
 from evenflow.sql.compile_process import CompileProcess
 from evenflow.sql.compile_server import CompileRequest
 from evenflow.sql.translate import typed_expr
@@ -50,8 +54,9 @@ def test_memory_ends_the_process_and_the_next_request_gets_another_one(
 
 
 def test_cpu_time_ends_the_process(process: CompileProcess) -> None:
-    """Nested lambdas take DuckDB ever longer to plan: some seconds at this depth."""
-    sql = column(nest("CASE {} WHEN 1 THEN 2 ELSE 3 END", 190))
+    """The made-up row goes through 40,000 calls of a kernel, each over thousands of characters."""
+    costly = "exists(sequence(1, 10000), x -> mask(repeat(CAST(x AS STRING), 1000)) = '')"
+    sql = column(", ".join(f"{costly} AS c{at}" for at in range(4)) + ", price")
     with pytest.raises(InputError, match="more than 3 seconds of CPU time"):
         process.compile(request(sql))
     assert process.compile(request(column("price"))).kind == "stateless"
@@ -72,6 +77,51 @@ def test_a_statement_that_the_engine_cannot_plan_is_refused(
     sql = column(nest("round({}, 2)", 5))
     with pytest.raises(InputError, match="the engine cannot run it: Parser Error"):
         compile_server.compile_and_try(request(sql), Engine())
+
+
+QUICK = ("dear-repeated-text", "dear-nested-loops", "dear-exploded-twice")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[] if case.name in QUICK else pytest.mark.slow)
+     for case in DEAR],
+)  # fmt: skip
+def test_what_costs_too_much_for_a_row_is_refused(
+    process: CompileProcess, case: HostileSql
+) -> None:
+    with pytest.raises(InputError, match=r"on (one row|100 rows), it |CPU time"):
+        process.compile(request(case.sql))
+
+
+def test_a_subscription_that_fails_all_others_is_refused(process: CompileProcess) -> None:
+    text = column("symbol", "WHERE price / CAST(:x AS DOUBLE) > 1 AND volume > :low")
+    schema = pa.schema([("subscription", pa.string()), ("x", pa.float64()), ("low", pa.int64())])
+
+    def subscribe(x: float) -> CompileRequest:
+        rows = pa.Table.from_pylist([{"subscription": "s", "x": x, "low": 1}], schema=schema)
+        return CompileRequest("template", "q", text, CATALOG, subscriptions=rows)
+
+    process.compile(subscribe(0.5))
+    with pytest.raises(InputError, match="fail for all others: division by zero"):
+        process.compile(subscribe(0.0))
+
+
+def test_a_function_that_sleeps_does_not_hold_up_the_next_submission(
+    process: CompileProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_process, "ANSWER_SECONDS", 3.0)
+    sleepy = UserFunction("tests.sql.test_compile_process:sleep", "DOUBLE")
+    catalog = Catalog(CATALOG.streams, CATALOG.tables, {"sleepy": sleepy})
+    process.compile(request(column("price")))  # the process runs
+    with pytest.raises(InputError, match="to be compiled"):
+        process.compile(CompileRequest("query", "q", column("sleepy(price)"), catalog))
+    assert process.compile(request(column("price"))).kind == "stateless"
+
+
+def sleep(column: pa.Array) -> pa.Array:
+    time.sleep(600)
+    return column
 
 
 @pytest.mark.parametrize("name", ["divide-by-zero", "text-to-int", "template-many", "join-12"])

@@ -1,5 +1,6 @@
 """Rounds of the fuzzer: draw, let both engines answer, shrink what differs."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -112,6 +113,9 @@ def describe(difference: Difference) -> str:
     """Write a difference as (sql, rows, ours, spark)."""
     lines = [f"{difference.category}: {difference.shape}", f"  sql:   {difference.sql}"]
     for name, table in difference.data.items():
-        rows = table.slice(0, 5)
-        lines += [f"  {name}.{column}: {rows.column(column)}" for column in rows.column_names]
-    return "\n".join([*lines, f"  ours:  {difference.ours}", f"  spark: {difference.spark}"])
+        rows = table.slice(0, 5).to_pydict()
+        words = set(re.findall(r"\w+", difference.sql))
+        lines += [f"  {name}.{column}: {values}" for column, values in rows.items()
+                  if column in words]  # fmt: skip
+    lines += [f"  ours:  {difference.ours[:500]}", f"  spark: {difference.spark[:500]}"]
+    return "\n".join(lines)

@@ -144,6 +144,7 @@ class Cluster:
     rng: np.random.Generator
     tables: dict[str, pa.Table] = field(default_factory=lambda: TABLES)
     late: int = 0
+    steps: int = 0
     results: list[pa.Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -158,6 +159,7 @@ class Cluster:
         return pa.concat_tables(self.results)
 
     def _step(self, batch: dict[str, pa.Table], watermark: int) -> None:
+        self.steps += 1
         partials: dict[int, pa.Table] = {}
         combines = isinstance(self.program, Program) and combined_feeds(self.program.plan)
         if combines and self.rng.random() < 0.5:
@@ -169,6 +171,7 @@ class Cluster:
             idle = not new and not is_due(task, watermark)
             if idle and self.rng.random() < 0.5:
                 continue  # nothing to do: the worker is not called
+            task.batch = self.steps
             out = task.step(mine, watermark, summed) if summed else task.step(mine, watermark)
             assert out.rows.schema == self.program.schema
             self.late += sum(out.late.values())

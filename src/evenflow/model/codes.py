@@ -23,6 +23,7 @@ class Trigger(Code):
 
     NONE = "none"  # nothing called for a change
     IMBALANCE = "imbalance"  # a worker is above max_imbalance, and noise does not explain it
+    INITIAL = "initial"  # the warm-up is over: all whole queries are placed afresh, once
     BURSTS = "bursts"  # load peaks of whole queries coincide on a worker
     TRAFFIC = "traffic"  # the background planner of source traffic (`repair`) proposed a plan
     DRAIN = "drain"  # a worker was requested to be drained

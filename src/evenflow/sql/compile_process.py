@@ -4,11 +4,15 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing.connection import Connection, Pipe
 
 from evenflow.errors import InputError
-from evenflow.sql.compile_server import CPU_SECONDS, WALL_SECONDS, CompileRequest
+from evenflow.sql.compile_server import CPU_SECONDS, CompileRequest
+from evenflow.sql.deadline_watch import seconds_waited
 from evenflow.sql.program import Program
+
+ANSWER_SECONDS = 20.0  # with the start of the process, without time in which it has no core
 
 
 class CompileProcess:
@@ -45,7 +49,7 @@ class CompileProcess:
         connection = self._connect()
         try:
             connection.send(request)
-            if connection.poll(2 * WALL_SECONDS):
+            if self._has_answer(connection):
                 answer: Program | str
                 answer, is_sound = connection.recv()
                 if not is_sound:
@@ -58,6 +62,16 @@ class CompileProcess:
             f"query {request.name!r} takes more than {CPU_SECONDS} seconds of CPU time, or too "
             "much memory, to be compiled; split it"
         )
+
+    def _has_answer(self, connection: Connection) -> bool:
+        """Wait for an answer: not for ever, as a function of the user may sleep."""
+        process, began = 0 if self._process is None else self._process.pid, time.monotonic()
+        waited_before = seconds_waited(process, process)
+        while not connection.poll(1.0):
+            waited = seconds_waited(process, process) - waited_before  # for a core
+            if time.monotonic() - began - max(0.0, waited) > ANSWER_SECONDS:
+                return False
+        return True
 
     def _connect(self) -> Connection:
         if self._process is not None and self._process.poll() is not None:

@@ -5,11 +5,14 @@ exceeds the CPU limit ends the process; the driver starts another one.
 """
 
 import math
+import os
 import resource
 import sys
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+
+import pyarrow as pa
 
 from evenflow.errors import InputError, shorten
 from evenflow.model.codes import QueryForm
@@ -22,19 +25,21 @@ from evenflow.sql.trial import TooExpensiveError, try_program
 
 CPU_SECONDS = 3
 WALL_SECONDS = 60.0  # a busy machine may need much more than the CPU time
+BATCHES_FIRST = 5  # niceness: on a machine with few cores, batches come first
 MEMORY_BYTES = 768 << 20  # on top of what the idle process has
 ENGINE_MEMORY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """A query or a template, and what it may read."""
+    """A query or a template, and what it may read; with `subscriptions`, they are tried."""
 
     form: str
     name: str
     text: str
     catalog: Catalog
     key: KeyArgument | None = None
+    subscriptions: pa.Table | None = None
 
 
 _WARM_UP = CompileRequest(
@@ -47,10 +52,10 @@ _WARM_UP = CompileRequest(
 
 
 def compile_and_try(request: CompileRequest, engine: Engine) -> Program:
-    """Compile a request and run it on one made-up row of each input."""
+    """Compile a request and run it on made-up rows of each input."""
     compile_ = compile_template if request.form == QueryForm.TEMPLATE else compile_query
     program = compile_(request.name, request.text, request.catalog, request.key)
-    try_program(program, request.catalog, engine, seconds=WALL_SECONDS)
+    try_program(program, request.catalog, engine, WALL_SECONDS, request.subscriptions)
     return program
 
 
@@ -91,4 +96,5 @@ def _limit_cpu(seconds: int) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(BATCHES_FIRST)
     serve(Connection(int(sys.argv[1])))

@@ -35,6 +35,8 @@ _CONNECT_OPTIONS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
     "async_threads": 1,
     "max_expression_depth": 1000,
+    # It evaluates constant conditions while it plans: `CASE WHEN 1 / 0 > 1` fails without a row.
+    "disabled_optimizers": "expression_rewriter",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
@@ -56,7 +58,7 @@ _NO_FILES_STATEMENT = "SET disabled_filesystems = 'LocalFileSystem'"
 _NO_SPILL = {"temp_directory": "", "max_temp_directory_size": "0KB"}
 
 ROWS_TABLE = "\x01rows"  # no query can contain a control character, so this is never a user's name
-MAX_STATEMENTS = 2_000
+MAX_STATEMENTS, MAX_STATEMENT_CHARACTERS = 2_000, 10_000_000  # about 40 bytes a character
 SMALL_BATCH_ROWS = 20_000
 # `execute` takes half the time of `sql` but copies the result, which is why DuckDB warns. We use it
 # for small batches only, where the copy is cheap.
@@ -92,6 +94,7 @@ class Engine:
         self.watch = DeadlineWatch(self._connection.interrupt)
         self._name_counter = count()
         self._statements: dict[tuple[str, pa.Schema], _PreparedStatement] = {}
+        self._statement_characters = 0
         self._shared_tables: dict[int, _SharedTable] = {}
         self._functions: set[str] = set()
         self._function_error = ""
@@ -125,12 +128,14 @@ class Engine:
             prepared = self._prepare(sql, rows.schema)
             prepared.rows = _without_offsets(rows)
             try:
-                connection = self._connection
-                run = connection.execute if len(rows) <= SMALL_BATCH_ROWS else connection.sql
-                return run(f"EXECUTE {prepared.name}").to_arrow_table()
+                run = f"EXECUTE {prepared.name}"
+                if len(rows) <= SMALL_BATCH_ROWS:
+                    return self._connection.execute(run).to_arrow_table()
+                reader = self._connection.sql(run).to_arrow_reader(RESULT_CHUNK_ROWS)
+                return read_bounded(reader)
             finally:
                 prepared.rows = prepared.empty
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._to_query_failed(error) from None
 
     def _prepare(self, sql: str, schema: pa.Schema) -> "_PreparedStatement":
@@ -141,12 +146,20 @@ class Engine:
             text = sql.replace(ROWS_TABLE, prepared.input_name)
             self._check_statement(text)
             self._connection.execute(f"PREPARE {prepared.name} AS {text}")
+            self._statement_characters += len(sql)
         self._statements[sql, schema] = prepared  # the most recently used is last
-        if len(self._statements) > MAX_STATEMENTS:
-            oldest = self._statements.pop(next(iter(self._statements)))
-            self._connection.execute(f"DEALLOCATE {oldest.name}")
-            self._connection.unregister(oldest.input_name)
+        while len(self._statements) > MAX_STATEMENTS or (
+            self._statement_characters > MAX_STATEMENT_CHARACTERS and len(self._statements) > 1
+        ):
+            self._forget_oldest_statement()
         return prepared
+
+    def _forget_oldest_statement(self) -> None:
+        sql, schema = next(iter(self._statements))
+        oldest = self._statements.pop((sql, schema))
+        self._statement_characters -= len(sql)
+        self._connection.execute(f"DEALLOCATE {oldest.name}")
+        self._connection.unregister(oldest.input_name)
 
     def _check_statement(self, sql: str) -> None:
         """Refuse a statement that could open a file, if this engine can open any."""
@@ -247,7 +260,8 @@ class Engine:
         is_interrupt = isinstance(error, duckdb.InterruptException) or "INTERRUPT" in message
         if is_interrupt or self.watch.is_expired:
             return QueryFailed("time", "it ran longer than its time limit")
-        if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in message:
+        texts = ("Out of Memory", "MemoryError", "bad_alloc")
+        if isinstance(error, duckdb.OutOfMemoryException) or any(t in message for t in texts):
             return QueryFailed("memory", f"it exceeded its memory limit: {message.splitlines()[0]}")
         if self._function_error:
             told, self._function_error = self._function_error, ""

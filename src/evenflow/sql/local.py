@@ -73,8 +73,9 @@ def run_local(
     try:
         tasks = [program.open(engine, references) for _ in range(workers)]
         results = [program.schema.empty_table()]
-        for rows, watermark_us in _batches(program, catalog, given, batches):
+        for batch, (rows, watermark_us) in enumerate(_batches(program, catalog, given, batches)):
             for task, share in zip(tasks, _split(program, rows, workers), strict=True):
+                task.batch = batch
                 results.append(task.step(share, watermark_us).rows)
         return pa.concat_tables(results)
     finally:

@@ -30,6 +30,7 @@ class OperatorProgram:
     lag_us: int = 0
     parameters: pa.Schema | None = None
     subscription_key: tuple[str, ...] | None = None
+    upsert_key: tuple[str, ...] | None = None
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property

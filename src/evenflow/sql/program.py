@@ -10,10 +10,13 @@ from sqlglot import exp
 from evenflow.errors import InputError, shorten
 from evenflow.model.codes import QueryKind
 from evenflow.sql.catalog import Catalog
+from evenflow.sql.compile.hints import late_rows_only, read_hints
 from evenflow.sql.compile.keys import QueryKeys, normalize_key
+from evenflow.sql.compile.order_by import order_sql
 from evenflow.sql.compile.parse import parse_query
 from evenflow.sql.compile.problems import describe
 from evenflow.sql.compile.select import Compiler
+from evenflow.sql.compile.update_mode import as_updates
 from evenflow.sql.engine import Engine
 from evenflow.sql.query_plan import (
     SUBSCRIPTIONS_STORE,
@@ -29,6 +32,7 @@ from evenflow.sql.query_plan import (
 from evenflow.sql.split_plan import divided_streams
 from evenflow.sql.tasks.query_task import QueryTask
 from evenflow.sql.translate.translator import ParameterTypes
+from evenflow.sql.translate.typed_expr import Ast
 from evenflow.sql.types import STRING, check_column_names, is_timestamp
 
 MAX_CHARACTERS_WRITTEN = 500_000  # of all statements that a query runs in a batch
@@ -69,6 +73,11 @@ class Program:
         return self.plan.parameters
 
     @property
+    def upsert_key(self) -> tuple[str, ...] | None:
+        """In update mode the columns that identify a result; None if results never change."""
+        return self.plan.upsert_key
+
+    @property
     def subscription_key(self) -> tuple[str, ...] | None:
         """The key's columns in a template's subscriptions."""
         return self.plan.store_keys.get(SUBSCRIPTIONS_STORE)
@@ -98,8 +107,9 @@ def compile_query(name: str, sql: str, catalog: Catalog, key: KeyArgument | None
     """
     with _errors_of(f"query {name!r}", sql):
         compiler = Compiler(catalog)
-        root = compiler.compile(parse_query(sql), {}, drop_late=False)
-        return _build_program(name, sql, compiler, root, key)
+        ast = parse_query(sql)
+        root = compiler.compile(ast, {}, drop_late=False)
+        return _build_program(name, sql, ast, compiler, root, key)
 
 
 def compile_template(
@@ -126,7 +136,7 @@ def compile_template(
         untyped = [name for name, kind in parameters.items() if kind is None]
         if untyped:
             raise InputError(f"the type of :{untyped[0]} is not known; compare it with a column")
-        program = _build_program(name, sql, compiler, root, key)
+        program = _build_program(name, sql, ast, compiler, root, key)
     schema = pa.schema([("subscription", STRING), *parameters.items()])
     return replace(program, kind=QueryKind.TEMPLATE, plan=replace(program.plan, parameters=schema))
 
@@ -143,8 +153,14 @@ def _errors_of(name: str, sql: str) -> Iterator[None]:
 
 
 def _build_program(
-    name: str, sql: str, compiler: Compiler, root: PlanNode, key: object | None
+    name: str, sql: str, ast: Ast, compiler: Compiler, root: PlanNode, key: object | None
 ) -> Program:
+    upsert_key: tuple[str, ...] | None = None
+    hints = read_hints(ast)
+    if hints.updates:
+        root, upsert_key = as_updates(root)
+    if hints.late_us is not None:
+        root = late_rows_only(root, hints.late_us)
     catalog, reads, nodes = compiler.catalog, compiler.reads, nodes_bottom_up(root)
     if (written := sum(map(written_characters, nodes))) > MAX_CHARACTERS_WRITTEN:
         raise InputError(
@@ -159,7 +175,8 @@ def _build_program(
     split = keys.infer() if key is None else keys.check(normalize_key(key, streams))
     time, lag_us = None, 0
     for column in root.relation.fields:
-        if column.time is not None and is_timestamp(column.type):
+        # Late rows come after the watermark, so they cannot be a stream of their own.
+        if hints.late_us is None and column.time is not None and is_timestamp(column.type):
             time = column.name
             lag_us = root.relation.lags_us[column.time.clock] - column.time.offset_us
             break
@@ -178,8 +195,10 @@ def _build_program(
             time_columns={stream: catalog.streams[stream].time for stream in streams},
             store_keys=keys.store_keys(split),
             functions=tuple(compiler.functions.calls.values()),
+            order=order_sql(ast, root.relation),
+            upsert_key=upsert_key,
         ),
-        divided={} if split is None else divided_streams(root),
+        divided={} if split is None or upsert_key is not None else divided_streams(root),
     )
 
 

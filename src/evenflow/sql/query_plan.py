@@ -16,6 +16,7 @@ from evenflow.sql.user_functions import UserCall
 
 ROW_ALIAS = "_r"  # the alias of the new row in the SQL of a `JoinBuffer`
 SUBSCRIPTIONS_ALIAS = "_subscriptions"  # the alias of a template's table of parameters
+VERSION, IS_FINAL = "_version", "_final"  # columns that a task adds to results in update mode
 SUBSCRIPTIONS_STORE = (-1, "")  # its key in `QueryPlan.store_keys`
 
 StoreId = tuple[int, str]  # id of the node, alias of the join input ("" for an aggregate)
@@ -79,13 +80,15 @@ class NodeInput:
     """Rows of a stream (by name) or of a node, under an alias.
 
     With `drops_late_rows`, rows of a stream below the watermark are dropped. An aggregate directly
-    over the stream keeps them, as a window can still be open for them.
+    over the stream keeps them, as a window can still be open for them. `late_us` lets only rows
+    through that are late for windows of this size (0: below the watermark).
     """
 
     alias: str
     feed: "str | PlanNode"
     drops_late_rows: bool = False
     buffer: JoinBuffer | None = None
+    late_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class WindowSpec:
 
     Grouping by a plain time is a window of size 1. Times still to come are at least
     `watermark - lag_us`. A session lasts until `size_us` after its last row; its rows are their own
-    panes.
+    panes. With `ttl_us` there are no windows: a group lasts until it has no row for that long.
     """
 
     size_us: int
@@ -173,6 +176,7 @@ class WindowSpec:
     pane_us: int
     lag_us: int
     is_session: bool = False
+    ttl_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ class AggregateNode:
     """GROUP BY window, columns: `feeds` compute partial rows per pane, `select` a window's result.
 
     `partial_schema` has `_t` (start of the pane), the `keys`, the partial columns, and `_n` (rows).
+    With `updates`, each step also returns the groups that changed in it.
     """
 
     id: int
@@ -192,6 +197,7 @@ class AggregateNode:
     having: str | None
     relation: Relation
     lineage: Mapping[str, str] = field(default_factory=dict)
+    updates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +236,8 @@ class QueryPlan:
 
     `store_keys` are the columns by which each store is split over workers, empty if it is not.
     `parameters` is the schema of a template's subscriptions, `functions` are calls of the user's.
+    `order` sorts the rows of each step: items of ORDER BY over the columns of the result. In update
+    mode `upsert_key` are the columns that identify a result.
     """
 
     root: PlanNode
@@ -237,6 +245,8 @@ class QueryPlan:
     store_keys: Mapping[StoreId, tuple[str, ...]]
     parameters: pa.Schema | None = None
     functions: tuple[UserCall, ...] = ()
+    order: tuple[str, ...] = ()
+    upsert_key: tuple[str, ...] | None = None
 
 
 def nodes_bottom_up(root: PlanNode) -> list[PlanNode]:

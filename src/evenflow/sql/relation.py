@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from evenflow.sql.types import check_levels
+
 ColumnRef = tuple[str, str]  # alias in FROM, column
 _FLOOR = "\x1f"  # between the parts of the name of a floored clock
 
@@ -78,6 +80,11 @@ class Relation:
 
     fields: tuple[Field, ...]
     lags_us: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse types that could not be stored."""
+        for column in self.fields:
+            check_levels(column.name, column.type)
 
     def find(self, name: str) -> Field | None:
         """Return the column with this name; like Spark, ignore case."""

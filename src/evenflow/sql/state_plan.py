@@ -29,10 +29,10 @@ def retained_us(plan: QueryPlan) -> int:
     total = 0
     for node in nodes_bottom_up(plan.root):
         if isinstance(node, AggregateNode):
-            if node.windows.is_session:
+            if node.windows.is_session or node.windows.ttl_us is not None:
                 raise InputError(
-                    "a session can have begun at any time, so a query with session_window cannot "
-                    "take over from another; cancel that, then submit the new one"
+                    "a session, or a group without a window, can have begun at any time, so the "
+                    "query cannot take over from another; cancel that, then submit the new one"
                 )
             total += node.windows.size_us + node.windows.lag_us
         elif isinstance(node, AnalyticNode):

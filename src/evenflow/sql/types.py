@@ -22,6 +22,7 @@ WINDOW = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 
 MAX_DECIMAL_DIGITS = 38
 MAX_NAME_CHARACTERS = 255
+MAX_LEVELS, MAX_FIELDS = 30, 5_000  # of a column; Arrow reads 64 levels
 _INTEGERS = (BYTE, SHORT, INT, LONG)
 _INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INT: 10, LONG: 20}
 _D = exp.DType
@@ -282,6 +283,25 @@ def check_column_names(names: Iterable[str]) -> None:
         if re.fullmatch(r"_(t|e\d+)", name.lower()):
             raise InputError(f"the column name {name!r} is reserved; rename it")
         seen.add(name.lower())
+
+
+def check_levels(name: str, kind: pa.DataType) -> None:
+    """Refuse a column whose type is too deep, or has too many fields, to be stored.
+
+    >>> check_levels("a", pa.list_(pa.int32()))
+    """
+    level, count = [kind], 0
+    for _ in range(MAX_LEVELS + 1):
+        level = [each.field(at).type for each in level for at in range(each.num_fields)]
+        count += len(level)
+        if not level:
+            return
+        if count > MAX_FIELDS:
+            break
+    raise InputError(
+        f"the column {shorten(name, 60)!r} has more than {MAX_LEVELS} levels of arrays, maps and "
+        f"structs, or more than {MAX_FIELDS:,} fields; use fewer"
+    )
 
 
 def is_hashable(kind: pa.DataType) -> bool:

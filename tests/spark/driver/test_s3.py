@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from scripts.s3_server import BUCKET, S3Server
 from tests.support.crash_points import Course, Kills, at_fault_points
 from tests.support.local_runtime import Local, runtime
 from tests.support.memory_store import memory_store
-from tests.support.s3_server import BUCKET, S3Server
 from tests.support.spark_harness import trades
 from tests.support.submissions import (
     NAMES,

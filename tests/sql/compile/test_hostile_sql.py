@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from tests.support.dear_sql import DEEP
 from tests.support.hostile_sql import CASES, CATALOG, MAX_SECONDS, HostileSql, nest
 from tests.support.hostile_sql import SCHEMA as SCHEMA_OF_TRADES
 from tests.support.sql_grammar import Grammar
@@ -35,7 +36,7 @@ def within_limits() -> None:
 
 
 @pytest.mark.usefixtures("within_limits")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", (*CASES, *DEEP), ids=lambda case: case.name)
 def test_a_hostile_statement_is_refused_or_small(case: HostileSql) -> None:
     if not case.accepted:
         with pytest.raises(InputError) as refused:

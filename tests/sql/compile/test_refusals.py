@@ -20,14 +20,35 @@ REFUSED = {
     f"SELECT {'(' * 500}qty{')' * 500} AS q FROM trades": "nested too deeply",
     f"SELECT qty FROM trades WHERE {' + '.join(['qty'] * 9000)} > 1": "the limit is 20000",
     # clauses without end
-    "SELECT qty FROM trades ORDER BY qty": "ORDER BY never ends on a stream",
-    "SELECT qty FROM trades LIMIT 5": "LIMIT depends on the order of arrival",
+    "SELECT qty FROM trades ORDER BY venue": "`venue` is not a column of the result; select it",
+    "SELECT qty FROM trades LIMIT 5": "for the first of each window, write QUALIFY row_number",
+    "SELECT * EXCEPT (nope) FROM trades": "leaves out 'nope', which is not a column",
+    "SELECT qty FROM trades QUALIFY qty > 1": "QUALIFY needs a function with OVER",
+    # hints
+    "SELECT /*+ UPDATE_MODE */ qty FROM trades": "needs GROUP BY in the outermost SELECT",
+    "SELECT /*+ UPDATE_MODE */ count(*) AS n FROM trades": "add for how long without a row",
+    "SELECT /*+ UPDATE_MODE */ count(*) AS n FROM trades GROUP BY window(ts, '1 second'), venue": (
+        "2 of the groups are missing in SELECT"
+    ),
+    "SELECT /*+ UPDATE_MODE, TTL('soon') */ count(*) AS n FROM trades": "is not a span of time",
+    "SELECT /*+ UPDATE_MODE, TTL('1 hour') */ ts, count(*) AS n FROM trades GROUP BY ts": (
+        "TTL is for groups without a window"
+    ),
+    "SELECT /*+ UPDATE_MODE */ ts, count(*) AS n FROM trades GROUP BY ts HAVING count(*) > 1": (
+        "once HAVING no longer holds"
+    ),
+    "SELECT /*+ UPDATE_MODE */ ts, count(*) AS version FROM trades GROUP BY ts": "rename yours",
+    "SELECT /*+ UPDATE_MODE */ session_window.end AS e, count(*) AS n FROM trades "
+    "GROUP BY session_window(ts, '1 second')": "two sessions can become one",
+    "SELECT /*+ TTL('1 hour') */ count(*) AS n FROM trades": "write /\\*\\+ UPDATE_MODE",
+    "SELECT * FROM (SELECT /*+ UPDATE_MODE */ ts FROM trades)": "belongs to the outermost SELECT",
+    "SELECT /*+ LATE_ROWS */ count(*) AS n FROM trades GROUP BY ts": "LATE_ROWS needs one stream",
     "SELECT DISTINCT symbol FROM trades": "would keep all rows forever; select the event time",
     "SELECT symbol FROM trades UNION SELECT sym FROM quotes": "would keep all rows forever",
     "SELECT window(ts, '4 seconds', '2 seconds') AS w FROM trades": "into several windows; group",
     "SELECT symbol FROM trades EXCEPT SELECT sym FROM quotes": "must be a SELECT",
     "SELECT symbol, count(*) AS n FROM trades GROUP BY symbol": "has no window, so it would never",
-    "SELECT count(*) AS n FROM trades": "add window\\(time, '10 seconds'\\) to GROUP BY",
+    "SELECT count(*) AS n FROM trades": "add window\\(ts, '10 seconds'\\) to GROUP BY",
     "SELECT sum(qty) OVER (PARTITION BY symbol) AS s FROM trades": "add the time to all PARTITION",
     "SELECT rank() OVER (PARTITION BY ts) AS s FROM trades": "needs ORDER BY inside OVER",
     "SELECT row_number() AS s FROM trades": "needs OVER",
@@ -37,7 +58,8 @@ REFUSED = {
     "SELECT count(*) AS n FROM trades GROUP BY ROLLUP(symbol)": "has no window, so it would never",
     "WITH RECURSIVE r AS (SELECT qty FROM trades) SELECT qty FROM r": "RECURSIVE is refused",
     "SELECT x FROM trades LATERAL VIEW explode(qty) t AS x": "needs an ARRAY or MAP, got BIGINT",
-    "SELECT x FROM trades LATERAL VIEW json_tuple(symbol, 'a') t AS x": "use explode, posexplode",
+    "SELECT x FROM trades LATERAL VIEW json_tuple(symbol, symbol) t AS x": "names of fields as con",
+    "SELECT x FROM trades LATERAL VIEW stack(2, 1, 2, 3) t AS x": "as many values for each",
     "SELECT x FROM trades LATERAL VIEW explode(array(1)) t AS x, y": "names 2 columns; explode mak",
     "SELECT upper(explode(array(symbol))) AS x FROM trades": "makes several rows; write LATERAL",
     "SELECT * FROM trades TABLESAMPLE (10 PERCENT)": "cannot be used in FROM; write a name",
@@ -49,7 +71,7 @@ REFUSED = {
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 day', '1 second')": "86,400 windows",
     "SELECT count(*) AS n FROM trades GROUP BY window(ts, '90001 ms', '90000 ms')": "unit 'ms'",
     "SELECT qty, count(*) AS n FROM trades GROUP BY window(ts, '1 second')": "neither grouped nor",
-    "SELECT sum(qty + 1) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
+    "SELECT sum(-qty) FROM trades GROUP BY window(ts, '1 second')": "needs a name; write",
     "SELECT count(*) AS n FROM trades GROUP BY session_window(ts, '-1 second')": "above zero|not",
     "SELECT session_window(ts, '1 second') AS w FROM trades": "depends on other rows",
     # joins
@@ -78,7 +100,7 @@ REFUSED = {
     "SELECT symbol FROM trades, sectors": "column 'symbol' is in trades and in sectors",
     "SELECT qty, qty FROM trades": "two columns are named 'qty'",
     "SELECT qty AS _t FROM trades": "the column name '_t' is reserved",
-    "SELECT qty + 1 FROM trades": "needs a name; write qty \\+ 1 AS name",
+    "SELECT -qty FROM trades": "needs a name; write -qty AS name",
     "SELECT qty FROM trades WHERE symbol = 1": "mixes STRING and INT; cast one side",
     "SELECT qty FROM trades WHERE qty": "is BIGINT where a condition is needed",
     "SELECT symbol + 1 AS x FROM trades": "needs numbers, got STRING",

@@ -14,8 +14,9 @@ from evenflow.sql.compile.problems import ProblemList
 from evenflow.sql.query_plan import AnalyticNode
 from evenflow.sql.relation import EventTime, Field, Relation
 from evenflow.sql.translate.aggregates import has_aggregate
+from evenflow.sql.translate.column_names import output_column_name
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import Translator, output_column_name
+from evenflow.sql.translate.translator import Translator
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 from evenflow.sql.translate.window_functions import translate_over
 from evenflow.sql.types import check_column_names, column_sql, is_hashable

@@ -10,6 +10,7 @@ from sqlglot import exp
 from evenflow.errors import InputError
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.context import MAX_JOINED_STREAMS, CompileContext, CteScope
+from evenflow.sql.compile.hints import read_hints
 from evenflow.sql.compile.lateral_views import compile_lateral
 from evenflow.sql.compile.outer_joins import OuterClause, check_join, join_kind
 from evenflow.sql.compile.parse import split_conjuncts
@@ -89,6 +90,7 @@ class FromClause:
             )
         is_grouped = select.args.get("group") is not None  # its windows can still take late rows
         drop_late = (drop_late and not is_grouped) or sum(are_streaming) > 1
+        drop_late = drop_late or read_hints(select).ttl_us is not None
         memo, tables = context.new_memo(), context.catalog.tables
         clause = cls(parameters=context.parameters, memo=memo, tables=tables)
         for item, join, streaming in zip(items, [None, *joins], are_streaming, strict=True):

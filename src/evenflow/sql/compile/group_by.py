@@ -12,6 +12,7 @@ from evenflow.sql import types
 from evenflow.sql.compile.blocks import build_block
 from evenflow.sql.compile.context import CompileContext
 from evenflow.sql.compile.from_clause import FromClause
+from evenflow.sql.compile.hints import Hints, read_hints
 from evenflow.sql.compile.problems import ProblemList
 from evenflow.sql.compile.select_aliases import SelectAliases
 from evenflow.sql.compile.window_calls import (
@@ -23,11 +24,11 @@ from evenflow.sql.compile.window_calls import (
 from evenflow.sql.query_plan import AggregateNode, PlanNode, SelectNode, UnionNode, WindowSpec
 from evenflow.sql.relation import EventTime, Field, Relation
 from evenflow.sql.translate.aggregates import PartialColumn, is_aggregate, read_aggregate
+from evenflow.sql.translate.column_names import output_column_name
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import (
     SUBSCRIPTION_COLUMN,
     Translator,
-    output_column_name,
 )
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 
@@ -188,6 +189,43 @@ class _GroupByBuilder:
                 )
             self.keys.setdefault(value.sql, value)
 
+    def add_ttl(self, hints: Hints, source: FromClause, lags_us: Mapping[str, int]) -> WindowSpec:
+        """Let groups without a window last until they have no row for the ttl."""
+        columns = [
+            exp.column(
+                exp.to_identifier(f.name, quoted=True), exp.to_identifier(alias, quoted=True)
+            )
+            for alias, relation in source.relations.items()
+            for f in relation.fields
+            if f.time is not None and f.time.qualified(alias).lag_us(lags_us) is not None
+        ]
+        if not hints.updates:
+            time = columns[0].name if columns else "time"
+            raise InputError(
+                "the aggregate has no window, so it would never be complete; add "
+                f"window({time}, '10 seconds') to GROUP BY, or ask for updates: "
+                "SELECT /*+ UPDATE_MODE, TTL('1 hour') */ ..."
+            )
+        if hints.ttl_us is None:
+            raise InputError(
+                "groups without a window would be remembered forever; add for how long without "
+                "a row: /*+ UPDATE_MODE, TTL('1 hour') */"
+            )
+        if not columns:
+            raise InputError("UPDATE_MODE needs an event time in FROM; select it in the subquery")
+        value, ttl_us = self.translate(columns[0]), hints.ttl_us
+        self.row_time_sql = value.sql
+        if value.time is not None and value.time.width_us:
+            self.row_time_sql = f"struct_extract({value.sql}, 'start')"
+        time = f"epoch_us({self.row_time_sql})"
+        # Rows of one span of the ttl are never further apart, so they can be summed up.
+        span = WindowCall(self.row_time_sql, ttl_us, ttl_us, 0).span_start_sql(ttl_us)
+        self.pane_start_sql = f"max({time})"
+        for name, sql, merge in (("_b", f"min({time})", "min({})"), ("_p", span, "max({})")):
+            self._add_partial(name, PartialColumn(sql, merge, types.LONG))
+        lag_us = _time_lag_us(columns[0], value, lags_us)
+        return WindowSpec(ttl_us, ttl_us, 0, 1, lag_us, ttl_us=ttl_us)
+
 
 def compile_group_by(
     context: CompileContext,
@@ -203,11 +241,11 @@ def compile_group_by(
     aliases = SelectAliases(context, expressions, translate)
     for node in group.expressions if group is not None else ():
         builder.add_group(aliases.group_item(node), lags_us)
+    hints = read_hints(select)
     if builder.windows is None:
-        raise InputError(
-            "the aggregate has no window, so it would never be complete; "
-            "add window(time, '10 seconds') to GROUP BY"
-        )
+        builder.windows = builder.add_ttl(hints, source, lags_us)
+    elif hints.ttl_us is not None:
+        raise InputError("TTL is for groups without a window; leave it out")
     above = Translator({}, builder.resolve, memo=context.new_memo())
     outputs = []
     if source.joins_subscriptions:

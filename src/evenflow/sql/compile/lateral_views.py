@@ -1,5 +1,6 @@
 """LATERAL VIEW explode, posexplode and inline, also written as functions in SELECT."""
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from evenflow.sql.translate.translator import NAMED_RULES, RULES, Translator, de
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 from evenflow.sql.types import quote_identifier, quote_string, spark_name
 
+_GENERATORS = ("explode", "posexplode", "inline", "stack", "json_tuple")
 _LIST, _ITEM = "_list", "_item"
 Columns = Mapping[str, tuple[str, pa.DataType]]  # name -> SQL, type
 
@@ -20,7 +22,7 @@ def compile_lateral(
     translate: Translator, lateral: Ast, alias: str
 ) -> tuple[LateralView, Relation]:
     """Compile one LATERAL VIEW over the relations before it."""
-    call = lateral.this
+    call = _as_inline(lateral.this)
     name = generator_name(call)
     if name is None or len(call.expressions) != 1:
         raise refusal(lateral, "is not supported; use explode, posexplode or inline of one array")
@@ -42,7 +44,44 @@ def compile_lateral(
 def generator_name(node: Ast) -> str | None:
     """Return the name of a function that makes rows; None for any other node."""
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-    return name if name.removesuffix("_outer") in ("explode", "posexplode", "inline") else None
+    return name if name.removesuffix("_outer") in _GENERATORS else None
+
+
+def _as_inline(call: Ast) -> Ast:
+    """Write stack and json_tuple as inline of an array of structs."""
+    name, arguments = generator_name(call), list(call.expressions)
+    if name == "json_tuple" and len(arguments) > 1:
+        if not all(key.is_string and re.fullmatch(r"\w+", key.name) for key in arguments[1:]):
+            raise refusal(call, "needs names of fields as constant texts, such as 'id'")
+        values = [
+            _call("get_json_object", arguments[0], exp.Literal.string(f"$.{key.name}"))
+            for key in arguments[1:]
+        ]
+        rows = [values]
+    elif name == "stack" and arguments and arguments[0].is_int:
+        count = int(arguments[0].name)
+        width, rest = divmod(len(arguments) - 1, max(count, 1))
+        if count < 1 or rest or not width:
+            raise refusal(call, "needs a number of rows and as many values for each of them")
+        rows = [arguments[1 + at * width : 1 + (at + 1) * width] for at in range(count)]
+    else:
+        return call
+    first = "c" if name == "json_tuple" else "col"
+    structs = [
+        _call(
+            "named_struct",
+            *(part for at, value in enumerate(row)
+              for part in (exp.Literal.string(f"{first}{at}"), value.copy())),
+        )
+        for row in rows
+    ]  # fmt: skip
+    inline = _call("inline", _call("array", *structs))
+    inline.meta.update(call.meta)
+    return inline
+
+
+def _call(name: str, *arguments: Ast) -> Ast:
+    return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def _columns(call: Ast, name: str, value: TypedExpr) -> Columns:
@@ -98,7 +137,7 @@ def _refuse_nested(_: Translator, node: Ast) -> TypedExpr:
     raise refusal(node, "makes several rows; write LATERAL VIEW, or select it alone")
 
 
-for _name in ("explode", "posexplode", "inline"):
+for _name in _GENERATORS:
     NAMED_RULES[_name] = NAMED_RULES[f"{_name}_outer"] = _refuse_nested
 RULES[exp.Aliases] = _refuse_nested
 declare("this expressions", exp.Aliases)

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sqlglot
@@ -27,6 +28,17 @@ _OWN_SYNTAX = ("CAST", "TRY_CAST", "TRIM", "EXTRACT", "POSITION", "SUBSTRING", "
                "CEIL", "FLOOR")  # fmt: skip
 
 
+def _named(kind: type[Ast]) -> Callable[[list[Ast]], Ast]:
+    """Build a node of a function's other name, which Spark keeps in the names of columns."""
+
+    def build(arguments: list[Ast]) -> Ast:
+        node = kind.from_arg_list(arguments)
+        node.meta["alias"] = True
+        return node
+
+    return build
+
+
 class StreamingSpark(Spark):
     """Spark's dialect, except that `window` is the function of time windows, not the clause."""
 
@@ -48,7 +60,7 @@ class StreamingSpark(Spark):
             if name.lower() in FUNCTIONS
             and not FUNCTIONS[name.lower()].overloads
             and FUNCTIONS[name.lower()].topic not in ("aggregates", "window functions")
-        }
+        } | {"UCASE": _named(exp.Upper), "LCASE": _named(exp.Lower)}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX
         }
@@ -59,16 +71,14 @@ class StreamingSpark(Spark):
 
 
 _SUPPORTED_CLAUSES = {"expressions", "distinct", "from_", "joins", "where", "group", "having",
-                      "laterals", "with_", "kind"}  # fmt: skip
+                      "laterals", "with_", "kind", "hint", "order", "qualify"}  # fmt: skip
 _CLAUSE_ADVICE = {
-    "order": "ORDER BY never ends on a stream; sort the results where they are read",
     "sort": "SORT BY never ends on a stream; sort the results where they are read",
-    "limit": "LIMIT depends on the order of arrival; limit the results where they are read",
+    "limit": "LIMIT needs all rows; for the first of each window, write "
+    "QUALIFY row_number() OVER (PARTITION BY window(time, '1 minute') ORDER BY ...) <= 10",
     "offset": "OFFSET depends on the order of arrival; page the results where they are read",
-    "qualify": "QUALIFY is not supported; aggregate per window and join",
     "windows": "WINDOW is not supported; group by window(time, '10 seconds')",
     "pivots": "PIVOT is not supported; write CASE inside aggregates",
-    "hint": "hints are not supported; leave them out",
 }
 
 # The clauses of SELECT, UNION, FROM and JOIN are checked one by one where they are read.
@@ -121,7 +131,7 @@ def check_query(node: Ast) -> Ast:
     while isinstance(node, exp.Subquery) and not node.args.get("joins"):
         node = node.this
     if isinstance(node, exp.Union):
-        _check_clauses(node, {"this", "expression", "with_", "distinct"})
+        _check_clauses(node, {"this", "expression", "with_", "distinct", "order"})
         return node
     if not isinstance(node, exp.Select):
         raise refusal(node, "is not supported; a query must be a SELECT")

@@ -15,13 +15,20 @@ from evenflow.sql.compile.grouping_sets import expand_grouping_sets
 from evenflow.sql.compile.lateral_views import with_laterals
 from evenflow.sql.compile.parse import check_query
 from evenflow.sql.compile.problems import ProblemList
+from evenflow.sql.compile.rewrites import (
+    is_helper_column,
+    select_where,
+    with_plain_clauses,
+    without_qualify,
+)
 from evenflow.sql.compile.union_all import compile_union_all
 from evenflow.sql.query_plan import PlanNode, UnionNode
 from evenflow.sql.relation import Field, Relation
 from evenflow.sql.translate.aggregates import has_aggregate
+from evenflow.sql.translate.column_names import output_column_name
 from evenflow.sql.translate.conditions import guard_conditions
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.translator import SUBSCRIPTION_COLUMN, output_column_name
+from evenflow.sql.translate.translator import SUBSCRIPTION_COLUMN
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr
 from evenflow.sql.types import check_column_names
 
@@ -80,6 +87,9 @@ class Compiler(CompileContext):
     def _compile_select(self, select: Ast, ctes: CteScope, drop_late: bool) -> PlanNode:
         if select.args.get("distinct"):
             return self._compile_distinct(without_duplicates(select), ctes, drop_late)
+        if select.args.get("qualify"):
+            return self._compile_qualify(select, ctes, drop_late)
+        select = with_plain_clauses(select)
         if (made := with_laterals(select)) is not None:
             return self._compile_select(made, ctes, drop_late)
         if has_over(select):
@@ -96,6 +106,23 @@ class Compiler(CompileContext):
                 }
                 self.reads.setdefault(item.feed, set()).update(columns)
         return node
+
+    def _compile_qualify(self, select: Ast, ctes: CteScope, drop_late: bool) -> PlanNode:
+        """Compile QUALIFY as WHERE around the query that computes its functions."""
+        self.refuse_template("QUALIFY")
+        inputs_before = self.input_count
+        inner, condition = without_qualify(select, use_aliases=False)
+        try:
+            relation = self.compile(inner, ctes, drop_late=drop_late).relation
+        except InputError as problem:
+            inner, condition = without_qualify(select, use_aliases=True)
+            try:
+                relation = self.compile(inner, ctes, drop_late=drop_late).relation
+            except InputError:
+                raise problem from None
+        self.input_count = inputs_before  # the query around it counts them
+        names = [name for name in relation.schema.names if not is_helper_column(name)]
+        return self._compile_select(select_where(inner, names, condition), ctes, drop_late)
 
     def _compile_body(self, select: Ast, source: FromClause) -> PlanNode:
         translate = source.translator
@@ -164,9 +191,15 @@ def _expand_stars(select: Ast, source: FromClause) -> list[Ast]:
         if not node.is_star or has_aggregate(node):
             expressions.append(node)
             continue
-        if any(v for k, v in node.args.items() if k in ("except_", "replace", "rename")):
-            raise refusal(node, "is not supported; name the columns instead of * EXCEPT")
+        star = node.this if isinstance(node, exp.Column) else node
+        if star.args.get("replace") or star.args.get("rename"):
+            raise refusal(node, "is not supported; name the columns")
+        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+        known = {f.name.lower() for r in source.relations.values() for f in r.fields}
+        if unknown := left_out - known:
+            raise refusal(node, f"leaves out {min(unknown)!r}, which is not a column")
         table = node.table if isinstance(node, exp.Column) else ""
+        expanded = len(expressions)
         aliases = [a for a in source.relations if not table or a.lower() == table.lower()]
         merged = {} if table else source.merged
         for name, alias in merged.items():
@@ -177,4 +210,6 @@ def _expand_stars(select: Ast, source: FromClause) -> list[Ast]:
             expressions += [exp.column(n, alias) for n in names if n.lower() not in merged]
         if not aliases:
             raise refusal(node, f"names {table!r}, which is not in FROM")
+        kept = [e for e in expressions[expanded:] if e.name.lower() not in left_out]
+        expressions[expanded:] = kept
     return expressions

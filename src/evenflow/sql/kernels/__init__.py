@@ -30,6 +30,7 @@ KERNELS: dict[str, Kernel] = {
     "spark_luhn": Kernel(texts.luhn, (_T,), "BOOLEAN"),
     "spark_url_encode": Kernel(texts.url_encode, (_T,), _T),
     "spark_url_decode": Kernel(texts.url_decode, (_T,), _T),
+    "spark_parse_url": Kernel(texts.parse_url, (_T, _T, _T), _T),
     "spark_mask": Kernel(texts.mask, (_T, _T, _T, _T, _T), _T),
     "spark_unbase64": Kernel(texts.unbase64, (_T,), _B),
     "spark_unhex": Kernel(texts.unhex, (_T,), _B),

@@ -4,12 +4,18 @@ import re
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
-from functools import lru_cache
-from zoneinfo import ZoneInfo
+from functools import cache, lru_cache
+from zoneinfo import ZoneInfo, available_timezones
 
 _EPOCH = datetime(1970, 1, 1)
 _DAY_US = 86_400_000_000
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the calendar repeats
+_CYCLE_US = _CYCLE_DAYS * _DAY_US
+# What Python's own times hold, but for a day: there time zones change as in cycles before or after.
+_FIRST_US, _LAST_US = (
+    (moment - _EPOCH) // timedelta(microseconds=1)
+    for moment in (datetime(1, 1, 2), datetime(9999, 12, 30))
+)
 _PAD = "".join(map(chr, range(33))) + "\x7f"
 _MOMENT = re.compile(
     r"([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T]"
@@ -17,24 +23,45 @@ _MOMENT = re.compile(
     r"(?:\s*([^\s].*))?)?)?)?)?",
     re.ASCII,
 )
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.ASCII)
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?([+-])(?:(\d{1,2})(?::(\d{1,2}))?|(\d{1,2}):(\d\d):(\d\d)|"
+    r"(\d\d)(\d\d)(\d\d)?)",
+    re.ASCII,
+)
+_MOST_OFFSET = timedelta(hours=18)
+# Java's old names; Python's database has other zones for some of them.
+_JAVA_NAMES = (
+    "ACT=Australia/Darwin AET=Australia/Sydney AGT=America/Argentina/Buenos_Aires "
+    "ART=Africa/Cairo AST=America/Anchorage BET=America/Sao_Paulo BST=Asia/Dhaka "
+    "CAT=Africa/Harare CNT=America/St_Johns CST=America/Chicago CTT=Asia/Shanghai "
+    "EAT=Africa/Addis_Ababa ECT=Europe/Paris EST=-05:00 HST=-10:00 "
+    "IET=America/Indiana/Indianapolis IST=Asia/Kolkata JST=Asia/Tokyo MIT=Pacific/Apia "
+    "MST=-07:00 NET=Asia/Yerevan NST=Pacific/Auckland PLT=Asia/Karachi PNT=America/Phoenix "
+    "PRT=America/Puerto_Rico PST=America/Los_Angeles SST=Pacific/Guadalcanal "
+    "VST=Asia/Ho_Chi_Minh"
+)
+_SHORT_NAMES = dict(pair.split("=") for pair in _JAVA_NAMES.split())
+
+
+@cache
+def _zone_names() -> frozenset[str]:
+    return frozenset(available_timezones() - {"ROC", "Factory", "localtime"})  # unknown to Java
 
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo | None:
     """Return the time zone of an id such as UTC, +01:00 or Europe/Berlin."""
+    name = _SHORT_NAMES.get(name, name)
     if name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     if (offset := _OFFSET.fullmatch(name)) is not None:
-        hours, minutes, seconds = (int(part or 0) for part in offset.groups()[1:])
-        if hours > 18 or minutes > 59 or seconds > 59:
-            return None
+        sign, *parts = (part for part in offset.groups() if part is not None)
+        hours, minutes, seconds = (*map(int, parts), 0, 0)[:3]
         span = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        return timezone(-span if offset[1] == "-" else span)
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        return None
+        if minutes > 59 or seconds > 59 or span > _MOST_OFFSET:
+            return None
+        return timezone(-span if sign == "-" else span)
+    return ZoneInfo(name) if name in _zone_names() else None
 
 
 def read_timestamp(text: str | None, has_zone: bool | None) -> int | None:
@@ -80,13 +107,15 @@ def to_utc(time_us: int | None, name: str | None) -> int | None:
 def _moved(time_us: int | None, name: str | None, *, to_utc: bool) -> int | None:
     if time_us is None or name is None or (place := zone(name)) is None:
         return None
-    try:
-        moment = _EPOCH + timedelta(microseconds=time_us)
-        if to_utc:
-            return _to_us(moment.replace(tzinfo=place).astimezone(UTC).replace(tzinfo=None))
-        return _to_us(moment.replace(tzinfo=UTC).astimezone(place).replace(tzinfo=None))
-    except OverflowError:
-        return None
+    missing, surplus = _FIRST_US - time_us, time_us - _LAST_US
+    cycles = -(-missing // _CYCLE_US) if missing > 0 else min(-surplus // _CYCLE_US, 0)
+    moment = _EPOCH + timedelta(microseconds=time_us + cycles * _CYCLE_US)
+    if to_utc:
+        moment = moment.replace(tzinfo=place).astimezone(UTC)
+    else:
+        moment = moment.replace(tzinfo=UTC).astimezone(place)
+    moved_us = _to_us(moment.replace(tzinfo=None)) - cycles * _CYCLE_US
+    return moved_us if abs(moved_us) < 1 << 63 else None
 
 
 def months_between(left: int | None, right: int | None, rounds: bool | None) -> float | None:

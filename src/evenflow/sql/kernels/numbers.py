@@ -7,6 +7,8 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 import numpy as np
 
 _EXACT = Context(prec=800)
+_MAX_PLACES = 340  # that Java's formats of a DOUBLE write, and more than its shortest digits have
+_MAX_DECIMAL_PLACES = 10_000
 _TRIMMED = "".join(map(chr, range(33)))
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _WORDS = {
@@ -80,22 +82,34 @@ def read_double(text: str | None) -> float | None:
 
 
 def format_number(value: float | None, digits: int | None) -> str | None:
-    """Write with commas and so many digits after the point, rounded half to even."""
+    """Write with commas and so many digits after the point, rounded half to even.
+
+    Java rounds the exact value, but writes zeros after the shortest digits.
+
+    >>> format_number(1234.1, 20), format_number(0.15, 1)
+    ('1,234.10000000000000000000', '0.1')
+    """
     if value is None or digits is None or digits < 0:
         return None
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
-    if abs(value) >= 2**53:  # Java writes zeros after the shortest digits
-        return f"{Decimal(repr(value)).quantize(Decimal(1), context=_EXACT):,.{digits}f}"
-    return f"{value:,.{digits}f}"
+    digits = min(digits, _MAX_PLACES)
+    short = Decimal(repr(value))
+    is_short = -int(short.as_tuple().exponent) <= digits
+    exact = short if is_short else Decimal(value)
+    rounded = exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN, _EXACT)
+    return f"{rounded:,.{digits}f}"
 
 
 def format_decimal(text: str | None, digits: int | None) -> str | None:
     """Write an exact number with commas."""
     if text is None or digits is None or digits < 0:
         return None
-    rounded = Decimal(text).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN, _EXACT)
-    return f"{rounded:,.{digits}f}"
+    if digits > _MAX_DECIMAL_PLACES:
+        raise ValueError(f"format_number writes at most {_MAX_DECIMAL_PLACES:,} digits")
+    places = min(digits, _MAX_PLACES)  # a DECIMAL has at most 38
+    rounded = Decimal(text).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, _EXACT)
+    return f"{rounded:,.{places}f}" + "0" * (digits - places)
 
 
 def format_float(form: str, value: float | None) -> str | None:
@@ -129,8 +143,10 @@ def round_double(value: float | None, digits: int | None, is_even: bool | None) 
     """Round the shortest decimal digits, half up or half to even."""
     if value is None or digits is None:
         return None
-    if not math.isfinite(value):
+    if not math.isfinite(value) or digits > _MAX_PLACES + 1:
         return value
+    if digits < -_MAX_PLACES:
+        return 0.0
     mode = ROUND_HALF_EVEN if is_even else ROUND_HALF_UP
     rounded = Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), mode, _EXACT)
     return float(rounded) + 0.0  # a decimal number has no -0
@@ -171,8 +187,8 @@ def conv(text: str | None, base: int | None, to_base: int | None) -> str | None:
         if not 0 <= digit < base:
             break
         value = value * base + digit
-    if value >= 1 << 64:
-        return None
+        if value >= 1 << 64:
+            return None
     if negative and to_base > 0:
         value = -value % (1 << 64) if value < 1 << 63 else (1 << 64) - 1
     sign = ""

@@ -1,6 +1,7 @@
 """Functions of strings, by code point as in Spark."""
 
 import base64
+import re
 import string
 from urllib.parse import quote_plus, unquote_to_bytes
 
@@ -147,6 +148,42 @@ def mask(
         return (digit if character.isdecimal() else other) or character
 
     return "".join(map(masked, text))
+
+
+_URI = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
+_URI_TEXT = re.compile(r"(?:[A-Za-z0-9_.~!*'();:@&=+$,/?#\[\]-]|%[0-9A-Fa-f]{2}|[^\x00-\x7f])*")
+_HOST = re.compile(r"(?:([^@]*)@)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?)(?::[0-9]*)?")
+NO_URL = "\x01"  # what `parse_url` returns of a text that is no URL
+
+
+def parse_url(text: str | None, part: str | None, key: str | None) -> str | None:
+    """Return a part of a URL, or the value of a key of its query.
+
+    >>> parse_url("https://a.de/x?k=1&r=2#top", "HOST", None)
+    'a.de'
+    >>> parse_url("https://a.de/x?k=1&r=2#top", "QUERY", "r")
+    '2'
+    """
+    if text is None or part is None:
+        return None
+    if _URI_TEXT.fullmatch(text) is None or (found := _URI.fullmatch(text)) is None:
+        return NO_URL
+    scheme, authority, path, query, fragment = found.groups()
+    if scheme and not authority and not path.startswith("/"):
+        path = query = None  # of no hierarchy, such as mailto:a@b.de
+    server = _HOST.fullmatch(authority) if authority else None
+    if part == "QUERY" and key is not None:
+        value = re.search(f"(?:&|^){re.escape(key)}=([^&]*)", query or "")
+        return value[1] if value is not None else None
+    file = path if query is None or path is None else f"{path}?{query}"
+    parts = {
+        "HOST": server[2] if server else None, "PATH": path, "QUERY": query, "REF": fragment,
+        "PROTOCOL": scheme, "FILE": file, "AUTHORITY": authority or None,
+        "USERINFO": server[1] if server else None,
+    }  # fmt: skip
+    return parts.get(part) if key is None else None
 
 
 def unbase64(text: str | None) -> bytes | None:

@@ -12,6 +12,7 @@ from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import (
     AggregateNode,
     AnalyticNode,
+    NodeInput,
     PlanNode,
     QueryPlan,
     SelectNode,
@@ -116,6 +117,8 @@ class NodeEvaluator:
                 )
                 if late:
                     self.late[stream] = max(self.late.get(stream, 0), late)
+        if node.updates:
+            results = pa.concat_tables([results, panes.emit_early(clock_us)])
         panes.store.compact()
         # The rows of the only aggregate, directly over a stream, give the row counts of its keys.
         feed = node.feeds[0]
@@ -128,7 +131,7 @@ class NodeEvaluator:
     def _evaluate_select(self, node: SelectNode) -> pa.Table:
         if node.probes:
             return self._evaluate_join(node)
-        rows = self._input_rows(node.inputs[0].feed, node.inputs[0].drops_late_rows)
+        rows = self._input_rows(node.inputs[0])
         if rows is None or not len(rows):
             return _empty_result(node)
         alias = node.inputs[0].alias
@@ -141,7 +144,7 @@ class NodeEvaluator:
     def _evaluate_join(self, node: SelectNode) -> pa.Table:
         join = self.task.join_states[node.id]
         for item in node.inputs:
-            join.add_rows(item.alias, self._input_rows(item.feed, item.drops_late_rows))
+            join.add_rows(item.alias, self._input_rows(item))
         parts: list[str] = []
         tables: dict[str, pa.Table] = {}
         splits = self.task.splits
@@ -161,15 +164,29 @@ class NodeEvaluator:
         join.end_batch(self.watermark_us)
         return result
 
-    def _input_rows(self, feed: str | PlanNode, drops_late_rows: bool) -> pa.Table | None:
+    def _input_rows(self, item: NodeInput) -> pa.Table | None:
+        feed = item.feed
         if not isinstance(feed, str):
             return self.evaluate(feed)
         rows = self._rows.get(feed)
-        if rows is None or not drops_late_rows or not len(rows):
+        if rows is None or not len(rows) or not (item.drops_late_rows or item.late_us is not None):
             return rows
         times_us = event_times_us(rows.column(self.task.plan.time_columns[feed]))
+        if item.late_us is not None:
+            return rows.filter(late_mask(times_us, item.late_us, self.watermark_us))
         timely = pc.greater_equal(times_us, self.watermark_us)
         return filter_and_count(rows, timely, feed, self.late)
+
+
+def late_mask(times_us: pa.ChunkedArray, size_us: int, watermark_us: int) -> pa.Array:
+    """Tell which rows come after the watermark has passed the end of their window.
+
+    >>> late_mask(pa.chunked_array([[4, 9, None, 12]]), 10, 11).to_pylist()
+    [True, True, False, False]
+    """
+    times = pc.fill_null(times_us, watermark_us).to_numpy()
+    ends = times - times % size_us + size_us if size_us else times + 1
+    return pa.array(ends <= watermark_us)
 
 
 def _cast_result(node: SelectNode, result: pa.Table) -> pa.Table:

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from evenflow.model.arrays import Hashes, Indices
 from evenflow.model.time import NO_WATERMARK_US
 from evenflow.sql.engine import ROWS_TABLE, Engine
-from evenflow.sql.query_plan import AggregateNode, WindowSpec
+from evenflow.sql.query_plan import IS_FINAL, VERSION, AggregateNode, WindowSpec
 from evenflow.sql.tasks.segments import SegmentStore, row_times_us
 from evenflow.sql.types import physical_schema, quote_identifier, select_list_sql
 
@@ -42,8 +42,16 @@ class PaneState:
             leaves = np.isin(self.store.key_hashes(partial), leaving)
             self.outgoing.append(partial.filter(pa.array(leaves)))
             partial = partial.filter(pa.array(~leaves))
-        self.store.append(partial)
+        self.keep(partial)
         return late
+
+    def keep(self, partial: pa.Table) -> None:
+        """Keep partial rows."""
+        self.store.append(partial)
+
+    def emit_early(self, clock_us: int) -> pa.Table:
+        """Return results that are not complete yet, of what changed in this step."""
+        return self._empty
 
     def emit_due_windows(self, clock_us: int) -> pa.Table:
         """Return the results of the windows that the clock has passed, and drop their panes."""
@@ -92,15 +100,27 @@ class PaneState:
         return self.engine.run_prepared(sql, rows).cast(self.node.partial_schema)
 
 
+def window_merge_sql(node: AggregateNode, source: str) -> str:
+    """Write what merges partial rows into one per window and group."""
+    return _merge_sql(node, "_ws", source)
+
+
+def result_sql(node: AggregateNode, merged: str, *, is_final: bool = True) -> str:
+    """Write the results of merged partial rows."""
+    having = f" WHERE {node.having}" if node.having else ""
+    if node.updates:
+        marks = f'0::BIGINT AS "{VERSION}", {is_final} AS "{IS_FINAL}"'
+        merged = f"SELECT *, {marks} FROM ({merged})"  # noqa: S608
+    return f"SELECT {select_list_sql(node.select)} FROM ({merged}){having}"  # noqa: S608
+
+
 def _merge_sql(node: AggregateNode, time: str, source: str) -> str:
     groups = ", ".join(map(quote_identifier, (time, *node.keys)))
     return f"SELECT {groups}, {select_list_sql(node.merges)} FROM {source} GROUP BY {groups}"  # noqa: S608
 
 
 def _window_result_sql(node: AggregateNode, source: str) -> str:
-    having = f" WHERE {node.having}" if node.having else ""
-    merged = _merge_sql(node, "_ws", source)
-    return f"SELECT {select_list_sql(node.select)} FROM ({merged}){having}"  # noqa: S608
+    return result_sql(node, _merge_sql(node, "_ws", source))
 
 
 def last_window_start(windows: WindowSpec, panes: Indices) -> Indices:

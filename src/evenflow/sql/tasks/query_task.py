@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from evenflow.model.arrays import Floats, Hashes, Indices
 from evenflow.model.time import NO_WATERMARK_US
 from evenflow.sql import types
-from evenflow.sql.engine import Engine
+from evenflow.sql.engine import ROWS_TABLE, Engine
 from evenflow.sql.query_plan import (
     SUBSCRIPTIONS_ALIAS,
     SUBSCRIPTIONS_STORE,
@@ -19,6 +20,7 @@ from evenflow.sql.query_plan import (
     nodes_bottom_up,
 )
 from evenflow.sql.split_plan import SplitPolicy
+from evenflow.sql.tasks.early_results import GroupState, UpdateState
 from evenflow.sql.tasks.join_state import JoinState
 from evenflow.sql.tasks.node_evaluator import NodeEvaluator
 from evenflow.sql.tasks.pane_state import PaneState
@@ -35,6 +37,12 @@ from evenflow.sql.tasks.task import (
 )
 
 
+def _state_class(node: AggregateNode) -> type[PaneState]:
+    if node.updates:
+        return UpdateState if node.windows.ttl_us is None else GroupState
+    return SessionState if node.windows.is_session else PaneState
+
+
 class QueryTask(Task):
     """The panes of aggregates, the buffers of joins, and the subscriptions of a template."""
 
@@ -47,9 +55,7 @@ class QueryTask(Task):
         self._tables = {name: engine.share_table(table) for name, table in tables.items()}
         keys, nodes = plan.store_keys, nodes_bottom_up(plan.root)
         self.pane_states: dict[int, PaneState] = {
-            node.id: (SessionState if node.windows.is_session else PaneState)(
-                node, engine, keys.get((node.id, ""))
-            )
+            node.id: _state_class(node)(node, engine, keys.get((node.id, "")))
             for node in nodes
             if isinstance(node, AggregateNode)
         }
@@ -85,6 +91,14 @@ class QueryTask(Task):
         result = evaluator.evaluate(self.plan.root)
         self.last_grouped_rows = evaluator.grouped_rows
         self._partial_row_count = sum(len(evaluator.evaluate(c.feed)) for c in self._combined_feeds)
+        if self.plan.upsert_key is not None:
+            at = self._schema.get_field_index("version")
+            versions = pa.array(np.full(len(result), self.batch, np.int64))
+            result = result.set_column(at, "version", versions)
+        if self.plan.order and len(result) > 1:
+            order = ", ".join(self.plan.order)
+            sql = f"SELECT * FROM {types.quote_identifier(ROWS_TABLE)} ORDER BY {order}"  # noqa: S608
+            result = self.engine.run_prepared(sql, result).cast(result.schema)
         result = types.to_result_types(result, self._schema)
         return StepOutput(result, evaluator.late, evaluator.poison)
 

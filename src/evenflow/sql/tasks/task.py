@@ -63,6 +63,7 @@ class Task(ABC):
     splits: TaskSplits = NO_SPLITS
     waiting: WaitingRows = NO_WAITING_ROWS
     watermark_resets: int = 0  # how often a user has set the watermark back
+    batch: int = 0  # of the next step; the version of results in update mode
 
     def reset_watermark(self, watermark_us: int) -> None:
         """Set the watermark back, so that rows after it count again.

@@ -18,7 +18,14 @@ from evenflow.sql.translate.mathematics import round_with
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.registry import function
 from evenflow.sql.translate.translator import Rule, Translator, register, widen
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, unless_null, write_once
+from evenflow.sql.translate.typed_expr import (
+    Ast,
+    TypedExpr,
+    compose_expr,
+    divide_unless_zero,
+    unless_null,
+    write_once,
+)
 
 _OPERATORS: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
@@ -166,11 +173,12 @@ def _division(*, safe: bool) -> Rule:
         left, right = (operand.cast(types.DOUBLE) for operand in operands)
 
         def quotient(a: str, b: str) -> str:
-            if safe:
-                return f"CASE WHEN {b} = 0 THEN NULL ELSE {a} / {b} END"
             return _fail_on_zero(a, b, f"{a} / {b}")
 
-        sql = unless_null(right, left, lambda b: write_once(quotient, left.sql, b))
+        if safe:
+            sql = divide_unless_zero(left, right, "{} / {}".format)
+        else:
+            sql = unless_null(right, left, lambda b: write_once(quotient, left.sql, b))
         sql = f"CAST({sql} AS DOUBLE)"
         return compose_expr(sql, types.DOUBLE, left, right, can_fail=not safe)
 
@@ -187,13 +195,17 @@ def _divide_decimals(left: TypedExpr, right: TypedExpr, *, safe: bool) -> TypedE
         divided = f"spark_divide_decimal({texts}, {kind.scale}, {kind.precision})"
         result = f"CAST({divided} AS {types.duckdb_name(kind)})"
         if safe:
-            return f"CASE WHEN {b} = 0 THEN NULL ELSE {result} END"
+            return result
         too_large = f"error({types.quote_string(OVERFLOW)})"
         known = f"{a} IS NOT NULL AND {b} IS NOT NULL"
         checked = f"CASE WHEN {known} AND {divided} IS NULL THEN {too_large} ELSE {result} END"
         return _fail_on_zero(a, b, checked)
 
-    sql = f"CAST({write_once(quotient, left.sql, right.sql)} AS {types.duckdb_name(kind)})"
+    if safe:
+        sql = divide_unless_zero(left, right, quotient)
+    else:
+        sql = unless_null(right, left, lambda b: write_once(quotient, left.sql, b))
+    sql = f"CAST({sql} AS {types.duckdb_name(kind)})"
     return compose_expr(sql, kind, left, right, can_fail=not safe)
 
 
@@ -276,25 +288,6 @@ def _abs(translate: Translator, node: Ast) -> TypedExpr:
     return compose_expr(f"abs({value.sql})", value.type, value, can_fail=can_fail)
 
 
-def _ceil_or_floor(name: str) -> Rule:
-    def rule(translate: Translator, node: Ast) -> TypedExpr:
-        (value,) = _numbers(translate, node, node.this)
-        if node.args.get("decimals") is not None:
-            raise refusal(node, "has a number of digits, which is not supported; use round")
-        if types.is_decimal(value.type):
-            digits = min(value.type.precision - value.type.scale + 1, 38)
-            kind = pa.decimal128(digits, 0)
-            sql = f"CAST({name}({value.sql}) AS {types.duckdb_name(kind)})"
-            return compose_expr(sql, kind, value)
-        if types.is_integer(value.type):
-            return value.cast(types.LONG)
-        template = f"CASE WHEN isnan({{0}}) THEN 0 ELSE {name}({{0}}) END"
-        sql = write_once(template.format, value.sql)
-        return compose_expr(f"CAST({sql} AS BIGINT)", types.LONG, value, can_fail=True)
-
-    return rule
-
-
 def _round(translate: Translator, node: Ast) -> TypedExpr:
     (value,) = _numbers(translate, node, node.this)
     decimals = node.args.get("decimals")
@@ -332,7 +325,6 @@ register(
     },
 )
 register("this expression safe", {exp.Div: _division(safe=False)})  # the parser's own flag
-register("this decimals", {exp.Ceil: _ceil_or_floor("ceil"), exp.Floor: _ceil_or_floor("floor")})
 register("this decimals", {exp.Round: _round})
 register(
     "this",

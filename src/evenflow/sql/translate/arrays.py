@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from evenflow.sql import types
-from evenflow.sql.failures import BAD_ARGUMENT, NOT_IN_ARRAY
+from evenflow.sql.failures import BAD_ARGUMENT, NOT_IN_ARRAY, TOO_MANY_ITEMS
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.registry import Only, Overload, bounded, coerce, constant, function
 from evenflow.sql.translate.translator import Translator, register, widen
@@ -18,6 +18,7 @@ from evenflow.sql.types import BOOLEAN, INT, LONG, STRING, quote_string
 MAX_ITEMS = 10_000  # of an array that a function makes
 _function = partial(function, topic="arrays")
 _FAIL = f"error({quote_string(BAD_ARGUMENT)})"
+_TOO_MANY = f"error({quote_string(TOO_MANY_ITEMS)})"
 _OUTSIDE = f"error({quote_string(NOT_IN_ARRAY)})"
 _HAS_NULL = "(list_count({0}) < len({0}))"
 _DISTINCT = 'list_filter({0}, lambda "\x01x", "\x01i": list_position({0}, "\x01x") = "\x01i")'
@@ -81,6 +82,21 @@ def _of_array(template: str, result: str) -> Overload:
     return overload
 
 
+def _extreme(name: str, sign: str) -> Overload:
+    """Return the rule of array_max or array_min: of 0.0 and -0.0, which are equal, the first."""
+    left, right = '"\x01p"', '"\x01q"'
+    pair = f"lambda {left}, {right}: CASE WHEN {right} {sign} {left} THEN {right} ELSE {left} END"
+    known = 'list_filter({0}, lambda "\x01x": "\x01x" IS NOT NULL)'
+    first = f"(CASE WHEN list_count({{0}}) > 0 THEN list_reduce({known}, {pair}) END)"
+
+    def overload(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
+        kind = array_of(translate, node, arguments[0]).type.value_type
+        template = first if types.is_floating(kind) else f"{name}({{0}})"
+        return _of_array(template, "item")(translate, node, arguments)
+
+    return overload
+
+
 def _with_one_zero(array: TypedExpr) -> TypedExpr:
     """Write -0.0 as 0.0, as Spark does where items are compared as a set."""
     if not types.is_floating(array.type.value_type):
@@ -137,7 +153,7 @@ def _join(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
     array = array_of(translate, node, arguments[0])
     if array.type.value_type != STRING:
         raise refusal(node, "joins other values than STRING; cast them with transform")
-    words = [coerce(node, translate(a), STRING) for a in arguments[1:]]
+    words = [coerce(node, translate(a), Only(STRING)) for a in arguments[1:]]
     items = array.sql
     if len(words) > 1:
         items = f'list_transform({items}, lambda "\x01w": coalesce("\x01w", {words[1].sql}))'
@@ -251,7 +267,7 @@ def _sequence(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedEx
         )
         count = f"abs((CAST({b} AS HUGEINT) - {a}) // nullif({step}, 0))"
         return (
-            f"(CASE WHEN {wrong} OR {count} > {MAX_ITEMS} THEN {_FAIL} "
+            f"(CASE WHEN {wrong} THEN {_FAIL} WHEN {count} > {MAX_ITEMS} THEN {_TOO_MANY} "
             f"WHEN {a} = {b} THEN [{a}] ELSE CAST(generate_series(CAST({a} AS BIGINT), "
             f"CAST({b} AS BIGINT), CAST({step} AS BIGINT)) AS {name}[]) END)"
         )
@@ -304,8 +320,8 @@ _function("array_prepend", _of_item(
 _function("array_distinct", _distinct, 1)
 _function("array_compact", _of_array(
     'list_filter({0}, lambda "\x01x": "\x01x" IS NOT NULL)', "array"), 1)  # fmt: skip
-_function("array_max", _of_array("list_max({0})", "item"), 1)
-_function("array_min", _of_array("list_min({0})", "item"), 1)
+_function("array_max", _extreme("list_max", ">"), 1)
+_function("array_min", _extreme("list_min", "<"), 1)
 _function("array_sort", _sort("ASC", "NULLS LAST"), 1)
 _function("sort_array", _sort("ASC", "NULLS FIRST"), 1, 2)
 _function("array_except", _of_two(_BOTH % _EXCEPT, None), 2)

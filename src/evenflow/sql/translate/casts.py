@@ -156,7 +156,7 @@ def _is_supported(source: pa.DataType, kind: pa.DataType) -> bool:
     return (
         source == types.NULL
         or (types.is_number(source) and types.is_number(kind))
-        or (kind == types.STRING and (exact_source or source == types.DATE))
+        or (kind == types.STRING and exact_source)
         or (source == types.STRING and (exact or kind == types.DATE))
         or (source == types.BOOLEAN and types.is_integer(kind))
         or (types.is_timestamp(source) and kind == types.DATE)

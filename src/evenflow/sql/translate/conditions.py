@@ -1,5 +1,6 @@
 """Conditions: comparisons, AND, OR, NOT, IS, BETWEEN, IN."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from evenflow.sql.translate.literals import coerce_time_literal
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import Translator, refuse_struct_order, register, widen
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, unless_null, write_once
-from evenflow.sql.types import BOOLEAN
+from evenflow.sql.types import BOOLEAN, LONG, STRING, is_integer
 
 _COMPARISONS: dict[type, str] = {
     exp.EQ: "=",
@@ -25,11 +26,22 @@ _LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
 def compare_exprs(node: Ast, operator: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
     """Compare two values that are a part of `node`."""
     left, right = coerce_time_literal(left, right), coerce_time_literal(right, left)
+    left, right = _as_integer(left, right), _as_integer(right, left)
     left, right = widen(node, left, right)
     if operator not in ("=", "<>"):
         refuse_struct_order(node, left)
     sql = unless_null(left, right, lambda text: f"({text} {operator} {right.sql})")
     return compose_expr(sql, BOOLEAN, left, right)
+
+
+def _as_integer(value: TypedExpr, other: TypedExpr) -> TypedExpr:
+    """Read a constant text that is compared with an integer as a BIGINT, as Spark does."""
+    text = value.literal
+    if not (isinstance(text, str) and value.type == STRING and is_integer(other.type)):
+        return value
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+        return value
+    return TypedExpr(f"CAST({int(text)} AS BIGINT)", LONG, literal=int(text))
 
 
 def _compare(translate: Translator, node: Ast) -> TypedExpr:
@@ -54,10 +66,18 @@ def _combine(word: str, left: TypedExpr, right: TypedExpr) -> TypedExpr:
     """Write AND or OR; like Spark, do not evaluate the right side where the left one decides."""
     if not right.can_fail:
         return compose_expr(f"({left.sql} {word} {right.sql})", BOOLEAN, left, right)
-    decides, result = ("NOT {}", "FALSE") if word == "AND" else ("{}", "TRUE")
-    template = f"(CASE WHEN {decides} THEN {result} ELSE ({{}} {word} {{}}) END)"
-    sql = write_once(lambda text: template.format(text, text, right.sql), left.sql)
-    return compose_expr(sql, BOOLEAN, left, right)
+    sign, result = ("NOT ", "FALSE") if word == "AND" else ("", "TRUE")
+    other = "" if sign else "NOT "
+
+    def chain(text: str) -> str:
+        # Not `text AND right`: where that is a filter, a NULL on the left would decide.
+        rest = write_once(
+            lambda r: f"CASE WHEN {other}{r} THEN {text} WHEN {sign}{r} THEN {result} END",
+            right.sql,
+        )
+        return f"(CASE WHEN {sign}{text} THEN {result} ELSE {rest} END)"
+
+    return compose_expr(write_once(chain, left.sql), BOOLEAN, left, right)
 
 
 def guard_conditions(conditions: Sequence[TypedExpr]) -> list[TypedExpr]:

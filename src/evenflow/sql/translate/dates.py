@@ -91,7 +91,7 @@ _date("timestamp_micros", "make_timestamp({0})", TIMESTAMP, LONG)
 for _direction in ("from_utc", "to_utc"):
     _moved = or_fail(f"make_timestamp(spark_{_direction}(epoch_us({{0}}), {{1}}))", BAD_ARGUMENT)
     _date(f"{_direction}_timestamp", f"(CASE WHEN {{1}} IS NOT NULL THEN {_moved} END)", TIMESTAMP,
-          TIMESTAMP, STRING, route="kernel", can_fail=True)  # fmt: skip
+          TIMESTAMP, Only(STRING), route="kernel", can_fail=True)  # fmt: skip
 _date("months_between", "spark_months_between(epoch_us({0}), epoch_us({1}), TRUE)", DOUBLE,
       TIMESTAMP, TIMESTAMP, route="kernel")  # fmt: skip
 _date("months_between", "spark_months_between(epoch_us({0}), epoch_us({1}), {2})", DOUBLE,

@@ -1,6 +1,7 @@
 """Choices (CASE, if, coalesce) and functions of strings."""
 
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
@@ -78,9 +79,23 @@ def _variadic(name: str) -> Rule:
         sql = f"{name}({', '.join(v.sql for v in values)})"
         if name != "coalesce" and is_floating(values[0].type):
             sql = _first_extreme(name, [v.sql for v in values])
+        if name == "coalesce" and any(v.can_fail for v in values[1:]):
+            sql = _first_not_null([v.sql for v in values])
         return compose_expr(sql, values[0].type, *values)
 
     return rule
+
+
+def _first_not_null(values: list[str]) -> str:
+    """Write coalesce so that no value is evaluated beside an earlier one; DuckDB's own may be."""
+    *values, result = values
+    for value in reversed(values):
+        result = write_once(partial(_unless_null, result), value)
+    return result
+
+
+def _unless_null(other: str, text: str) -> str:
+    return f"(CASE WHEN {text} IS NOT NULL THEN {text} ELSE {other} END)"
 
 
 def _first_extreme(name: str, values: list[str]) -> str:

@@ -132,6 +132,43 @@ def _zip_with(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedEx
     return compose_expr(sql, pa.list_(body.type), left, right, body)
 
 
+def _map_lambda(
+    translate: Translator, node: Ast, arguments: list[Ast], *, changes: str
+) -> TypedExpr:
+    """Translate map_filter, transform_keys or transform_values, by the entries of the map."""
+    value = translate(arguments[0])
+    if not pa.types.is_map(value.type):
+        raise refusal(node, f"needs a MAP, got {types.spark_name(value.type)}")
+    (entry,) = _names(arguments[1], 1)
+    key = TypedExpr(f"{entry}.key", value.type.key_type)
+    item = TypedExpr(f"{entry}.value", value.type.item_type)
+    body = _bind(translate, node, arguments[1], key, item)
+    entries, kind = f"map_entries({value.sql})", value.type
+    if changes == "entries":
+        if body.type not in (BOOLEAN, types.NULL):
+            raise refusal(node, "needs a lambda that is a condition")
+        entries = f"list_filter({entries}, lambda {entry}: {body.cast(BOOLEAN).sql})"
+        parts = [
+            f"list_transform({entries}, lambda {entry}: {entry}.{p})" for p in ("key", "value")
+        ]
+    else:
+        new = f"list_transform({entries}, lambda {entry}: {body.sql})"
+        parts = [f"map_keys({value.sql})", f"map_values({value.sql})"]
+        parts[changes == "values"] = new
+        kind = (
+            pa.map_(kind.key_type, body.type)
+            if changes == "values"
+            else pa.map_(body.type, kind.item_type)
+        )
+        if types.is_floating(kind.key_type) or pa.types.is_map(kind.key_type):
+            raise refusal(node, f"has keys of {types.spark_name(kind.key_type)}; cast them")
+    sql = f"(CASE WHEN {value.sql} IS NOT NULL THEN map({', '.join(parts)}) END)"
+    return compose_expr(sql, kind, value, body, can_fail=changes == "keys")
+
+
+_function("map_filter", partial(_map_lambda, changes="entries"), 2)
+_function("transform_keys", partial(_map_lambda, changes="keys"), 2)
+_function("transform_values", partial(_map_lambda, changes="values"), 2)
 _function("transform", _transform, 2)
 _function("filter", _filter, 2)
 _function("exists", partial(_exists, wanted="TRUE"), 2)

@@ -8,10 +8,10 @@ from sqlglot import exp
 from evenflow.sql import types
 from evenflow.sql.translate.arrays import array_of, map_key, refuse_untyped
 from evenflow.sql.translate.refusals import refusal
-from evenflow.sql.translate.registry import constant, function
+from evenflow.sql.translate.registry import Only, coerce, constant, function
 from evenflow.sql.translate.translator import Translator, widen
 from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr
-from evenflow.sql.types import BOOLEAN, quote_string
+from evenflow.sql.types import BOOLEAN, STRING, quote_string
 
 _function = partial(function, topic="maps and structs")
 
@@ -105,6 +105,55 @@ def _named_struct(translate: Translator, node: Ast, arguments: list[Ast]) -> Typ
     return _struct_of(node, list(zip(names, values, strict=True)))
 
 
+def _map_concat(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
+    values = [_map_of(translate, node, a) for a in arguments]
+    if len(values) < 2 or len({value.type for value in values}) > 1:
+        raise refusal(node, "needs two or more maps of one type")
+    keys, items = (
+        f"flatten([{', '.join(f'{part}({value.sql})' for value in values)}])"
+        for part in ("map_keys", "map_values")
+    )
+    given = " AND ".join(f"{value.sql} IS NOT NULL" for value in values)
+    sql = f"(CASE WHEN {given} THEN map({keys}, {items}) END)"
+    return compose_expr(sql, values[0].type, *values, can_fail=True)
+
+
+def _map_from_entries(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
+    value = array_of(translate, node, arguments[0])
+    entry = value.type.value_type
+    if not pa.types.is_struct(entry) or entry.num_fields != 2:
+        raise refusal(node, "needs an ARRAY of STRUCTs with two fields")
+    _check_keys(node, entry.field(0).type)
+    kind = pa.map_(entry.field(0).type, entry.field(1).type)
+    parts = (
+        f'list_transform({value.sql}, lambda "\x01e": struct_extract("\x01e", '
+        f"{quote_string(entry.field(at).name)}))"
+        for at in (0, 1)
+    )
+    is_whole = f"len({value.sql}) = list_count({value.sql})"
+    sql = f"(CASE WHEN {value.sql} IS NOT NULL AND {is_whole} THEN map({', '.join(parts)}) END)"
+    return compose_expr(sql, kind, value, can_fail=True)
+
+
+def _str_to_map(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
+    value = coerce(node, translate(arguments[0]), Only(STRING))
+    given = [str(constant(translate, node, a, str)) for a in arguments[1:]]
+    pair, between = (*given, *(",", ":")[len(given) :])
+    if any(len(text) != 1 or text in "\\^$.|?*+()[]{}" for text in (pair, between)):
+        raise refusal(node, "needs delimiters of one character that has no meaning in a pattern")
+    item = '"\x01p"'
+    key = f"split_part({item}, {quote_string(between)}, 1)"
+    rest = f"substr({item}, instr({item}, {quote_string(between)}) + 1)"
+    rest = f"CASE WHEN contains({item}, {quote_string(between)}) THEN {rest} END"
+    items = f"string_split({value.sql}, {quote_string(pair)})"
+    lists = (f"list_transform({items}, lambda {item}: {part})" for part in (key, rest))
+    sql = f"(CASE WHEN {value.sql} IS NOT NULL THEN map({', '.join(lists)}) END)"
+    return compose_expr(sql, pa.map_(STRING, STRING), value, can_fail=True)
+
+
+_function("map_concat", _map_concat)
+_function("map_from_entries", _map_from_entries, 1)
+_function("str_to_map", _str_to_map, 1, 2, 3)
 _function("map", _map)
 _function("map_from_arrays", _map_from_arrays, 2)
 _function("map_keys", _map_keys, 1)

@@ -13,6 +13,7 @@ from evenflow.sql.translate.registry import (
     NUMBER,
     Only,
     Overload,
+    bounded,
     coerce,
     constant,
     first_type,
@@ -21,9 +22,16 @@ from evenflow.sql.translate.registry import (
     scalar,
 )
 from evenflow.sql.translate.translator import Rule, Translator, register, widen
-from evenflow.sql.translate.typed_expr import Ast, TypedExpr, compose_expr, write_once
+from evenflow.sql.translate.typed_expr import (
+    Ast,
+    TypedExpr,
+    compose_expr,
+    divide_unless_zero,
+    write_once,
+)
 from evenflow.sql.types import BYTE, DOUBLE, INT, LONG, STRING, quote_string
 
+MAX_SHOWN_DIGITS = 340  # after the point: Java shows no more of a DOUBLE
 _math = partial(scalar, topic="mathematics")
 _bits = partial(scalar, topic="bits")
 _FAIL = f"error({quote_string(BAD_ARGUMENT)})"
@@ -63,8 +71,9 @@ _math("atan2", f"atan2({_ZERO.format('{0}', '{0}')}, {_ZERO.format('{1}', '{1}')
       DOUBLE, DOUBLE, DOUBLE)  # fmt: skip
 _math(
     "hypot",
-    "(CASE WHEN isinf({0}) OR isinf({1}) THEN CAST('Infinity' AS DOUBLE) WHEN isnan({0}) OR "
-    "isnan({1}) THEN CAST('NaN' AS DOUBLE) ELSE spark_hypot({0}, {1}) END)",
+    "(CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN isinf({0}) OR isinf({1}) THEN "
+    "CAST('Infinity' AS DOUBLE) WHEN isnan({0}) OR isnan({1}) THEN CAST('NaN' AS DOUBLE) "
+    "ELSE spark_hypot({0}, {1}) END)",
     DOUBLE,
     DOUBLE,
     DOUBLE,
@@ -160,11 +169,12 @@ def _safe(sign: str, name: str) -> Overload:
             raise refusal(node, "computes with DECIMALs; cast them to DOUBLE")
         body = f"{left.sql} {sign} {right.sql}"
         if name == "try_mod":
-            body = write_once(
-                lambda a, b: f"CASE WHEN {b} = 0 THEN NULL WHEN {b} = -1 THEN {a} - {a} "
-                f"ELSE {a} % {b} END",
-                left.sql, right.sql,
-            )  # fmt: skip
+            # DuckDB fails on the least integer % -1, which is 0.
+            is_whole = types.is_integer(left.type)
+            rest = (
+                "CASE WHEN {1} = -1 THEN {0} - {0} ELSE {0} % {1} END" if is_whole else "{0} % {1}"
+            )
+            body = divide_unless_zero(left, right, rest.format)
         sql = f"CAST({body} AS {types.duckdb_name(left.type)})"
         if types.is_integer(left.type) and name != "try_mod":
             wide = f"(CAST({left.sql} AS HUGEINT) {sign} CAST({right.sql} AS HUGEINT))"
@@ -208,6 +218,27 @@ def round_with(node: Ast, value: TypedExpr, digits: int, *, even: bool) -> Typed
         return f"CAST(CASE WHEN {operand} < 0 THEN -{size} ELSE {size} END AS {name})"
 
     return compose_expr(write_once(body, value.sql), value.type, value, can_fail=True)
+
+
+def _ceil_or_floor(name: str) -> Rule:
+    def rule(translate: Translator, node: Ast) -> TypedExpr:
+        value = coerce(node, translate(node.this), NUMBER)
+        if node.args.get("decimals") is not None:
+            raise refusal(node, "has a number of digits, which is not supported; use round")
+        if types.is_decimal(value.type) and value.type.scale == 0:
+            return value
+        if types.is_decimal(value.type):
+            digits = min(value.type.precision - value.type.scale + 1, 38)
+            kind = pa.decimal128(digits, 0)
+            sql = f"CAST({name}({value.sql}) AS {types.duckdb_name(kind)})"
+            return compose_expr(sql, kind, value)
+        if types.is_integer(value.type):
+            return value.cast(LONG)
+        template = f"CASE WHEN isnan({{0}}) THEN 0 ELSE {name}({{0}}) END"
+        sql = write_once(template.format, value.sql)
+        return compose_expr(f"CAST({sql} AS BIGINT)", LONG, value, can_fail=True)
+
+    return rule
 
 
 def _bround(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
@@ -297,16 +328,17 @@ register(
     },
 )
 register("this", {exp.BitwiseNot: _bit_not})
+register("this decimals", {exp.Ceil: _ceil_or_floor("ceil"), exp.Floor: _ceil_or_floor("floor")})
 
 
 def _format_number(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
     value = coerce(node, translate(arguments[0]), NUMBER)
-    digits = coerce(node, translate(arguments[1]), Only(INT))
+    digits = bounded(translate, node, arguments[1], MAX_SHOWN_DIGITS)
     if types.is_floating(value.type):
-        sql = f"spark_format_number({value.cast(DOUBLE).sql}, {digits.sql})"
+        sql = f"spark_format_number({value.cast(DOUBLE).sql}, {digits})"
     else:
-        sql = f"spark_format_decimal(CAST({value.sql} AS VARCHAR), {digits.sql})"
-    return compose_expr(sql, STRING, value, digits)
+        sql = f"spark_format_decimal(CAST({value.sql} AS VARCHAR), {digits})"
+    return compose_expr(sql, STRING, value)
 
 
 function("format_number", _format_number, 2, topic="strings", route="kernel")

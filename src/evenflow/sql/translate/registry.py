@@ -141,8 +141,12 @@ def scalar(
     topic: str,
     route: Route = "engine",
     can_fail: bool = False,
+    evaluates_all: bool = False,
 ) -> None:
-    """Register a function that is one expression over its operands `{0}`, `{1}`."""
+    """Register a function that is one expression over its operands `{0}`, `{1}`.
+
+    Like Spark, it evaluates no operand after one that is NULL, unless it `evaluates_all`.
+    """
     body: Body = sql.format if isinstance(sql, str) else sql
 
     def overload(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
@@ -151,10 +155,27 @@ def scalar(
             for argument, parameter in zip(arguments, parameters, strict=True)
         ]
         kind = result if isinstance(result, pa.DataType) else result(values)
-        text = write_once(body, *(value.sql for value in values))
+        if evaluates_all:
+            text = write_once(body, *(value.sql for value in values))
+        else:
+            text = _in_order(body, values)
         return compose_expr(text, kind, *values, can_fail=can_fail)
 
     function(names, overload, len(parameters), topic=topic, route=route)
+
+
+def _in_order(body: Body, values: Sequence[TypedExpr], *known: str) -> str:
+    """Write a function whose operands are evaluated in order, up to one that is NULL."""
+    at = len(known)
+    if not any(value.can_fail for value in values[at + 1 :]):
+        return write_once(body, *known, *(value.sql for value in values[at:]))
+    if values[at].literal is not None:
+        return _in_order(body, values, *known, values[at].sql)
+
+    def guard(text: str) -> str:
+        return f"(CASE WHEN {text} IS NOT NULL THEN {_in_order(body, values, *known, text)} END)"
+
+    return write_once(guard, values[at].sql)
 
 
 def first_type(values: Sequence[TypedExpr]) -> pa.DataType:

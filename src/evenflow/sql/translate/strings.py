@@ -35,8 +35,8 @@ _text("trim btrim", "trim({0}, ' ')", STRING, STRING)
 _text("ltrim", "ltrim({0}, ' ')", STRING, STRING)
 _text("rtrim", "rtrim({0}, ' ')", STRING, STRING)
 _text("btrim", "trim({0}, {1})", STRING, STRING, STRING)
-_text("ltrim", "ltrim({1}, {0})", STRING, STRING, STRING)
-_text("rtrim", "rtrim({1}, {0})", STRING, STRING, STRING)
+_text("ltrim", "ltrim({1}, {0})", STRING, STRING, STRING, evaluates_all=True)
+_text("rtrim", "rtrim({1}, {0})", STRING, STRING, STRING, evaluates_all=True)
 _text("replace", "replace({0}, {1}, '')", STRING, STRING, STRING)
 _text("replace", "replace({0}, {1}, {2})", STRING, STRING, STRING, STRING)
 _text("translate", "spark_translate({0}, {1}, {2})", STRING, STRING, STRING, STRING,
@@ -61,16 +61,42 @@ _text("url_encode", "spark_url_encode({0})", STRING, STRING, route="kernel")
 _text("url_decode", or_fail("spark_url_decode({0})", BAD_ARGUMENT), STRING, STRING,
       route="kernel", can_fail=True)  # fmt: skip
 _text("try_url_decode", "spark_url_decode({0})", STRING, STRING, route="kernel")
+
+
+def _url_part(call: str, otherwise: str) -> str:
+    return write_once(
+        lambda part: f"CASE WHEN {part} = chr(1) THEN {otherwise} ELSE {part} END", call
+    )
+
+
+for _call in ("spark_parse_url({0}, {1}, NULL)", "spark_parse_url({0}, {1}, {2})"):
+    _given = [Only(STRING)] * (_call.count("{"))
+    _text("parse_url", partial(lambda call, *values: _url_part(call.format(*values), _FAIL), _call),
+          STRING, *_given, route="kernel", can_fail=True, evaluates_all=True)  # fmt: skip
+    _text("try_parse_url",
+          partial(lambda call, *values: _url_part(call.format(*values), "NULL"), _call),
+          STRING, *_given, route="kernel", evaluates_all=True)  # fmt: skip
 _text("base64", "base64({0})", STRING, BINARY)
 _text("unbase64", or_fail("spark_unbase64({0})", BAD_ARGUMENT), BINARY, STRING, route="kernel",
       can_fail=True)  # fmt: skip
 _text("unhex", "spark_unhex({0})", BINARY, STRING, route="kernel")
-_text("mask", "spark_mask({0}, 'X', 'x', 'n', NULL)", STRING, Only(STRING), route="kernel")
-for _count, _template in enumerate(
-    ("{1}, 'x', 'n', NULL", "{1}, {2}, 'n', NULL", "{1}, {2}, {3}, NULL", "{1}, {2}, {3}, {4}"), 2
-):
-    _text("mask", f"spark_mask({{0}}, {_template})", STRING, *[Only(STRING)] * _count,
-          route="kernel")  # fmt: skip
+
+
+def _mask(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedExpr:
+    value = coerce(node, translate(arguments[0]), Only(STRING))
+    words = ["'X'", "'x'", "'n'", "NULL"]
+    for at, argument in enumerate(arguments[1:]):
+        if isinstance(argument, exp.Null):
+            words[at] = "NULL"
+            continue
+        word = str(constant(translate, node, argument, str))
+        if len(word) != 1:
+            raise refusal(node, "needs one character, or NULL, for each kind of characters")
+        words[at] = quote_string(word)
+    return compose_expr(f"spark_mask({value.sql}, {', '.join(words)})", STRING, value)
+
+
+function("mask", _mask, 1, 2, 3, 4, 5, topic="strings", route="kernel")
 
 
 def _length(template_text: str, template_binary: str) -> Overload:
@@ -98,7 +124,7 @@ def _located(sub: str, text: str, start: str) -> str:
 
 
 _text("locate position", "CAST(instr({1}, {0}) AS INTEGER)", INT, STRING, STRING)
-_text("locate position", _located, INT, STRING, STRING, INT)
+_text("locate position", _located, INT, STRING, STRING, INT, evaluates_all=True)
 
 
 def _pad(name: str) -> Overload:

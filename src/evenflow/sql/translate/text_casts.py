@@ -8,14 +8,30 @@ from evenflow.sql.translate.typed_expr import TypedExpr, compose_expr, write_onc
 
 _PAD = r"[\x00-\x20\x7F]*"
 _TRUE, _FALSE = "('t', 'true', 'y', 'yes', '1')", "('f', 'false', 'n', 'no', '0')"
-TIME_TEXT = (
-    "(CASE WHEN year({0}) BETWEEN 1 AND 9999 THEN CAST({0} AS VARCHAR) ELSE "
-    "(CASE WHEN year({0}) > 9999 THEN '+' WHEN year({0}) < 0 THEN '-' ELSE '' END) || "
-    "lpad(CAST(abs(year({0})) AS VARCHAR), "
-    "CAST(greatest(4, length(CAST(abs(year({0})) AS VARCHAR))) AS INTEGER), '0') || "
-    "strftime({0}, '-%m-%d %H:%M:%S') || "
-    "rtrim(rtrim(strftime({0}, '.%f'), '0'), '.') END)"
-)
+
+
+def _dated(rest: str) -> str:
+    """Write a date or time as text; Java puts a sign before a year of more than four digits."""
+    return (
+        "(CASE WHEN year({0}) BETWEEN 1 AND 9999 THEN CAST({0} AS VARCHAR) ELSE "
+        "(CASE WHEN year({0}) > 9999 THEN '+' WHEN year({0}) < 0 THEN '-' ELSE '' END) || "
+        "lpad(CAST(abs(year({0})) AS VARCHAR), "
+        "CAST(greatest(4, length(CAST(abs(year({0})) AS VARCHAR))) AS INTEGER), '0') || "
+        f"{rest} END)"
+    )
+
+
+_TEXTS = {
+    types.DOUBLE: "spark_double_text({0})",
+    types.FLOAT: "spark_float_text({0})",
+    types.BOOLEAN: "(CASE WHEN {0} THEN 'true' WHEN NOT {0} THEN 'false' END)",
+    types.DATE: _dated("strftime({0}, '-%m-%d')"),
+    **dict.fromkeys(
+        (types.TIMESTAMP, types.TIMESTAMP_NTZ),
+        _dated("strftime({0}, '-%m-%d %H:%M:%S') || rtrim(rtrim(strftime({0}, '.%f'), '0'), '.')"),
+    ),
+    types.BINARY: "decode({0})",
+}
 
 
 def unix_sql(time_sql: str, unit: str) -> str:
@@ -52,7 +68,7 @@ def _template(  # noqa: PLR0911 - a table of types
 ) -> tuple[str, str | None] | None:
     """Return the SQL of a cast over `{0}`, and the problem where it is NULL but its operand not."""
     if kind == types.STRING:
-        return _to_text(source)
+        return (_TEXTS[source], None) if source in _TEXTS else None
     if source == types.STRING:
         return _from_text(kind)
     if kind == types.BOOLEAN and types.is_number(source):
@@ -63,20 +79,6 @@ def _template(  # noqa: PLR0911 - a table of types
         return "(CAST(epoch_us({0}) AS DOUBLE) / 1000000)", None
     if types.is_integer(source) and kind == types.TIMESTAMP:
         return "make_timestamp(CAST({0} AS BIGINT) * 1000000)", None
-    return None
-
-
-def _to_text(source: pa.DataType) -> tuple[str, None] | None:
-    if source == types.DOUBLE:
-        return "spark_double_text({0})", None
-    if source == types.FLOAT:
-        return "spark_float_text({0})", None
-    if source == types.BOOLEAN:
-        return "(CASE WHEN {0} THEN 'true' WHEN NOT {0} THEN 'false' END)", None
-    if types.is_timestamp(source):
-        return TIME_TEXT, None
-    if source == types.BINARY:
-        return "decode({0})", None
     return None
 
 

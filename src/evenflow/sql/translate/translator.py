@@ -31,31 +31,6 @@ Override = Callable[[Ast], TypedExpr | None]
 ParameterTypes = dict[str, pa.DataType | None]  # of a template; None until it is inferred
 
 
-def output_column_name(node: Ast) -> str:
-    """Return the name of a result column; an expression must have an alias."""
-    if isinstance(node, exp.Alias):
-        return str(node.alias)
-    if isinstance(node, exp.Column):
-        return str(node.name)
-    if isinstance(node, exp.Dot):
-        return str(node.expression.name)
-    if (simple := _simple_name(node)) is not None:
-        return simple
-    shown = node.sql("spark", normalize_functions=False)[:60]
-    raise refusal(node, f"needs a name; write {shown} AS name")
-
-
-def _simple_name(node: Ast) -> str | None:
-    """Return Spark's own name of count(*), sum(x), avg(x), min(x) and max(x)."""
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-    if name not in ("count", "sum", "avg", "min", "max") or len(node.expressions) != 1:
-        return None
-    (argument,) = node.expressions
-    if isinstance(argument, exp.Star):
-        return "count(1)"
-    return f"{name}({argument.name})" if isinstance(argument, exp.Column) else None
-
-
 @dataclass
 class TextBudget:
     """Counts the characters of all partial texts of a query: a short one must not explode."""

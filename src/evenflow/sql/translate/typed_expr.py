@@ -91,6 +91,15 @@ def unless_null(first: TypedExpr, second: TypedExpr, body: Callable[[str], str])
     )
 
 
+def divide_unless_zero(left: TypedExpr, right: TypedExpr, body: Callable[[str, str], str]) -> str:
+    """Write a division that is NULL for zero; like Spark, do not evaluate the left side then."""
+
+    def divided(b: str) -> str:
+        return f"(CASE WHEN {b} <> 0 THEN {write_once(lambda a: body(a, b), left.sql)} END)"
+
+    return write_once(divided, right.sql)
+
+
 def compose_expr(
     sql: str, kind: pa.DataType, *operands: TypedExpr, can_fail: bool = False
 ) -> TypedExpr:

@@ -175,6 +175,28 @@ def _approx_count_distinct(call: AggregateCall) -> Aggregate:
     return Aggregate((partial,), "spark_hll_estimate(coalesce({0}, []))", types.LONG)
 
 
+def _listagg(call: AggregateCall) -> Aggregate:
+    """Join texts in the order of event time, or of WITHIN GROUP (ORDER BY the same texts)."""
+    value = call.value()
+    if value.type != types.STRING:
+        raise call.refuse("needs a STRING; write a cast")
+    delimiter = call.translate(call.arguments[1]).literal if len(call.arguments) > 1 else ""
+    if not isinstance(delimiter, str):
+        raise call.refuse("needs a constant text as delimiter")
+    between = braces(types.quote_string(delimiter))
+    if call.order is None:
+        listed = _collect_list(call)
+        final = f"CASE WHEN len({{0}}) > 0 THEN array_to_string({listed.final}, {between}) END"
+        return Aggregate(listed.partials, final, types.STRING)
+    (ordered,) = call.order.expressions
+    if ordered.this != call.arguments[0]:
+        raise call.refuse("must be ordered by the same expression")
+    sort = "list_reverse_sort" if ordered.args.get("desc") else "list_sort"
+    final = f"CASE WHEN len({{0}}) > 0 THEN array_to_string({sort}({{0}}), {between}) END"
+    return Aggregate((_values(call, value),), final, types.STRING)
+
+
+aggregate("listagg string_agg", _listagg, 1, 2)
 aggregate("collect_list array_agg", _collect_list, 1)
 aggregate("collect_set", _collect_set, 1, distinct=True)
 aggregate("first first_value any_value", _ordered("min", "time", "NULL"), 1, 2)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, on a free port of loopback, with its files in a folder."""
+"""A real PostgreSQL server for tests and examples: a free port of loopback, files in a folder."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def postgres_server() -> Iterator[str]:
 
     def run(*command: str) -> None:
         subprocess.run(
-            [*as_user, *command], check=True, capture_output=True, timeout=60, cwd=folder
+            [*as_user, *command], check=True, capture_output=True, timeout=300, cwd=folder
         )
 
     run(str(programs / "initdb"), "-D", data, "-U", "tester", "--auth=trust", "--no-sync")

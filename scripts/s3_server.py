@@ -1,4 +1,4 @@
-"""A real S3 server for tests, with a log of its requests."""
+"""A real S3 server on loopback, for tests and examples, with a log of its requests."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from evenflow.storage.options import storage_options
 BUCKET = "evenflow"
 KEY, SECRET = "testkey", "testsecret"
 _REQUEST = re.compile(r"request: .*\{(\w+)@\w+ http://[^/]+/(\S+) HTTP")
-_START_SECONDS = 60
+_START_SECONDS = 300
 
 
 class S3Server:

@@ -1,0 +1,49 @@
+"""ORDER BY of the outermost query: the order of the rows that one step of a task returns."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from evenflow.sql.relation import Relation
+from evenflow.sql.translate.refusals import refusal
+from evenflow.sql.translate.typed_expr import Ast
+from evenflow.sql.types import is_hashable, quote_identifier
+
+
+def order_sql(query: Ast, relation: Relation) -> tuple[str, ...]:
+    """Write the items of a query's ORDER BY over the columns of its result.
+
+    Each is a column of the result, by name, number or as it stands in SELECT.
+    """
+    order = query.args.get("order")
+    first = query
+    while isinstance(first, exp.Union):
+        first = first.left
+    names = relation.schema.names
+    items = first.expressions if len(first.expressions) == len(names) else ()
+    written = []
+    for item in order.expressions if order is not None else ():
+        name = _column_name(item.this, items, names)
+        if name is None:
+            raise refusal(item, "is not a column of the result; select it, then order by its name")
+        if not is_hashable(relation.schema.field(name).type):
+            raise refusal(item, "cannot be ordered; order by one of its fields")
+        direction = "DESC" if item.args.get("desc") else "ASC"
+        nulls = "FIRST" if item.args.get("nulls_first") else "LAST"
+        written.append(f"{quote_identifier(name)} {direction} NULLS {nulls}")
+    return tuple(written)
+
+
+def _column_name(node: Ast, items: Sequence[Ast], names: list[str]) -> str | None:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        text = str(node.this)
+        return names[int(text) - 1] if text.isdigit() and 1 <= int(text) <= len(names) else None
+    if isinstance(node, exp.Column) and not node.table:
+        for name in names:
+            if name.lower() == node.name.lower():
+                return name
+    plain = node.sql("spark").lower()
+    for item, name in zip(items, names, strict=False):
+        if item.unalias().sql("spark").lower() == plain:
+            return name
+    return None
