@@ -70,8 +70,8 @@ def skewed() -> list[dict[str, Any]]:
             "rows_per_worker": rows,
             "imbalance": group,
             "streams": len(after),
-            "within_4": _rate([batch <= 4 for batch in after]),
-            "within_8": _rate([batch <= 8 for batch in after]),
+            "within_4": rate_words([batch <= 4 for batch in after]),
+            "within_8": rate_words([batch <= 8 for batch in after]),
             "median": float(np.median(after)),
         }
         for (rows, group), after in sorted(found.items())
@@ -133,15 +133,15 @@ def shift() -> list[dict[str, Any]]:
         result.append({
             "rows_per_worker": rows,
             "streams": needed,
-            "within_2": _rate([batch <= 2 for batch in after]),
-            "within_4": _rate([batch <= 4 for batch in after]),
+            "within_2": rate_words([batch <= 2 for batch in after]),
+            "within_4": rate_words([batch <= 4 for batch in after]),
             "median": float(np.median(after)),
             "plans_before_the_shift": early / needed,
         })  # fmt: skip
     return result
 
 
-def _rate(hits: list[bool]) -> str:
+def rate_words(hits: list[bool]) -> str:
     """Return a rate with its 95 % interval (Wilson)."""
     n, p, z = len(hits), sum(hits) / max(len(hits), 1), 1.96
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)

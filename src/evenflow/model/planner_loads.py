@@ -32,6 +32,7 @@ class KeyLoads:
                splitting gains nothing
     splits     present owners of split keys, home first; `owner` has their homes
     hashes     of the keys, for planners that choose workers by hash; defaults to their positions
+    noise      standard deviation of the cost from interval to interval, by chance; defaults to none
     """
 
     cost: Floats
@@ -44,6 +45,7 @@ class KeyLoads:
     shared: Floats | None = None
     splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     hashes: Hashes | None = None
+    noise: Floats | None = None
 
     @classmethod
     def from_arrays(

@@ -5,6 +5,7 @@ from evenflow.model.codes import Reason, Trigger
 _TRIGGERS = {
     Trigger.NONE: "nothing called for a change",
     Trigger.IMBALANCE: "a worker had too much load",
+    Trigger.INITIAL: "the warm-up is over",
     Trigger.BURSTS: "bursts of queries coincided on a worker",
     Trigger.TRAFFIC: "streams could be shipped to fewer workers",
     Trigger.DRAIN: "a worker is to be drained",
@@ -71,4 +72,6 @@ def decision_words(trigger: str, reason: str, *, changed: bool) -> str:
     """
     if not changed:
         return f"no change: {reason_words(reason)}"
+    if trigger == Trigger.MANUAL:
+        return reason_words(reason)
     return f"{reason_words(reason)}, because {trigger_words(trigger)}"

@@ -8,7 +8,7 @@ from tests.support.flows import run, whole_flow, zipf_flow
 
 from evenflow.model import KeyLoads
 from evenflow.planning import operators
-from evenflow.planning.controller import Balancing, decide, rebalance_keys, rebalance_queries
+from evenflow.planning.controller import Balancing, decide, plan_queries, rebalance_keys
 from evenflow.planning.keys import ALGORITHMS, KeyConfig, KeyPlan
 from evenflow.planning.operators import OperatorConfig, OperatorPlan, OperatorSnapshot
 
@@ -23,7 +23,7 @@ def configs_of_operators(monkeypatch: pytest.MonkeyPatch, balancing: Balancing) 
         seen.append(config)
         return operators.plan_operators(name, snapshot, config, rng)
 
-    monkeypatch.setattr(rebalance_queries, "plan_operators", record)
+    monkeypatch.setattr(plan_queries, "plan_operators", record)
     flow = whole_flow([0.4, 0.2, 0.1, 0.1], [0, 0, 0, 1], 2)
     run(flow, 4, Balancing.off())
     slow = [replace(snapshot, interval_seconds=2.0) for snapshot in flow.snapshots]

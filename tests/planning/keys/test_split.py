@@ -115,6 +115,30 @@ def test_a_cold_key_is_joined_beside_a_hot_one_that_costs_every_owner() -> None:
     assert plan.loads.max() <= keys.worker_loads().max() * (1 + 1e-9)
 
 
+def test_noisy_keys_get_more_owners_where_that_is_cheap() -> None:
+    keys = zipf_keys(1_000, 2.0, 8)
+    noisy = replace(keys, noise=0.1 * keys.cost)
+    calm, plan = cover(keys).splits, cover(noisy).splits
+    assert len(calm[0]) < 8 and len(plan[0]) == 8
+    assert set(plan) > set(calm), "the next keys are split as well"
+    mean = keys.cost.sum() / 8
+    assert all(keys.cost[key] >= 0.2 * mean for key in plan if key not in calm)
+    dear = replace(noisy, shared=0.05 * keys.cost)
+    assert len(cover(dear).splits[0]) < 8, "every owner would pay"
+    flat = zipf_keys(1_000, 0.5, 8)
+    assert not cover(replace(flat, noise=0.1 * flat.cost)).splits, "whole keys suffice"
+
+
+def test_noisy_keys_are_joined_when_no_key_is_too_heavy_any_more() -> None:
+    keys = zipf_keys(1_000, 2.0, 8)
+    noisy = replace(keys, noise=0.1 * keys.cost)
+    hot = settled(noisy, cover(noisy))
+    flat = zipf_keys(1_000, 0.5, 8)
+    cooled = replace(hot, cost=flat.cost, shared=0.0 * flat.cost, noise=0.1 * flat.cost)
+    plan = plan_fewer_owners(ALGORITHMS["cover"], cooled, KeyConfig(), np.random.default_rng(0))
+    assert plan is not None and not plan.splits
+
+
 def test_what_every_owner_pays_limits_the_owners() -> None:
     keys = zipf_keys(200, 2.0, 8, shared=0.6)
     plan = cover(keys)

@@ -19,6 +19,7 @@ from evenflow.planning.controller.balance import predicted_balance
 from evenflow.planning.controller.config import Balancing
 from evenflow.planning.controller.move_price import batch_interval, learnt_move_price
 from evenflow.planning.controller.predict import moved_bytes, same_plan
+from evenflow.planning.controller.price_growth import with_grown_prices
 from evenflow.planning.controller.stage import next_stage, over_budget_verdicts
 from evenflow.planning.controller.window import (
     RecentlyLeft,
@@ -62,7 +63,7 @@ class DecisionContext:
         """Prepare a decision at the boundary after the last snapshot."""
         if not snapshots:
             raise InputError("a decision needs at least one snapshot, got none")
-        window = select_window(snapshots, config.window)
+        window = with_grown_prices(select_window(snapshots, config.window))
         last, rates = window[-1], mean_stream_bytes(window)
         loads = WorkerLoads.under_plan(window, last.next_plan)
         before = predicted_balance(loads, last, rates)

@@ -11,9 +11,11 @@ from evenflow.model import BalancingMode, MoveOrder
 from evenflow.planning.controller.time_windows import parse_window
 from evenflow.planning.keys import ALGORITHMS as KEY_ALGORITHMS
 from evenflow.planning.operators import ALGORITHMS as OPERATOR_ALGORITHMS
+from evenflow.planning.operators import LARGE_CLUSTER_WAYS
 from evenflow.planning.queries import OFFLINE, ONLINE
 
 OFF = "off"
+GLOBAL_PLANNERS = ("cor-glb", "llf-glb", "rand-glb", "variance")
 PLANNER_SETTINGS = ("keys", "queries", "operators", "repair")
 CHOICES = {
     "mode": tuple(BalancingMode),
@@ -21,6 +23,8 @@ CHOICES = {
     "queries": (*ONLINE, OFF),
     "operators": (*OPERATOR_ALGORITHMS, OFF),
     "repair": (*OFFLINE, OFF),
+    "initial": (*GLOBAL_PLANNERS, OFF),
+    "large_cluster": LARGE_CLUSTER_WAYS,
     "order": tuple(MoveOrder),
 }
 
@@ -85,6 +89,11 @@ class Balancing:
                      correlation below which a pair of workers is improved
     capacity         of the planners cor-*: load that a worker can carry, in batch intervals; None:
                      what max_imbalance allows above the mean
+    initial, warm_up planner that places all whole queries afresh, once, after so many busy batches
+    large_cluster    how whole queries are planned on more than `large_workers` workers: in
+                     `domains` of `domain_size`, `overlapping` ones, `pairs` that workers form
+                     themselves, or all together (`central`)
+    large_queries    with more, light whole queries of a worker are planned together
     seed             of the random choices of planners
 
     >>> Balancing(max_imbalance=0.1).keys
@@ -123,6 +132,12 @@ class Balancing:
     delta: float = 0.2
     theta: float = 0.8
     capacity: float | None = None
+    initial: str = OFF
+    warm_up: int = 10
+    large_cluster: str = "domains"
+    large_workers: int = 50
+    large_queries: int = 1000
+    domain_size: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -141,6 +156,15 @@ class Balancing:
         if not 1 <= self.samples <= self.window:
             raise InputError(
                 f"samples must be between 1 and window = {self.window}, got {self.samples}"
+            )
+        if self.warm_up < 1 or (self.initial != OFF and self.warm_up > self.window):
+            raise InputError(
+                f"warm_up must be between 1 and window = {self.window}, got {self.warm_up}"
+            )
+        if self.domain_size < 2 or self.large_queries < 1:
+            raise InputError(
+                "domain_size must be 2 or more and large_queries 1 or more, "
+                f"got {self.domain_size} and {self.large_queries}"
             )
         for name in ("budget_bytes", "budget_items", "max_owners", "capacity"):
             value = getattr(self, name)
@@ -170,7 +194,15 @@ class Balancing:
         """Return the settings that plans are made with: none in mode `off`."""
         if self.mode != BalancingMode.OFF:
             return self
-        return replace(self, keys=OFF, operators=OFF, repair=OFF, promote=False, autoscale=None)
+        return replace(
+            self,
+            keys=OFF,
+            operators=OFF,
+            repair=OFF,
+            initial=OFF,
+            promote=False,
+            autoscale=None,
+        )
 
     @property
     def target_imbalance(self) -> float:

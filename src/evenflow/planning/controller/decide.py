@@ -25,10 +25,12 @@ from evenflow.planning.controller.rebalance_keys import (
 )
 from evenflow.planning.controller.rebalance_queries import (
     QueryRebalance,
+    place_initially,
     rebalance_queries,
     separate_bursts,
 )
 from evenflow.planning.controller.stage import refit_target
+from evenflow.planning.controller.window import busy_snapshots
 from evenflow.planning.controller.worker_loads import WorkerLoads
 
 MAX_NOTES = 3  # split keys named in a message
@@ -97,6 +99,11 @@ def decide(
     _apply_drains(draft)
     if draft.reason is None:
         _apply_autoscale(draft, snapshots, decisions)
+    if draft.reason is None and _is_warmed_up(context, snapshots, decisions):
+        step = place_initially(draft.loads, context)
+        _apply_query_rebalance(draft, step)
+        if step.placement is not None:
+            return _draft_decision(draft)
     if context.before.mean_load > 0:
         _apply_promotions(draft)
         _fix_imbalance(draft)
@@ -268,6 +275,18 @@ def _rebalance_queries(draft: PlanDraft, forced: bool) -> None:
     _apply_query_rebalance(draft, rebalance_queries(draft.loads, draft.context, forced=forced))
 
 
+def _is_warmed_up(
+    context: DecisionContext, snapshots: Sequence[Snapshot], decisions: Sequence[Decision]
+) -> bool:
+    """Tell whether the initial plan is due: once, when the warm-up has just ended."""
+    config = context.config
+    if config.initial == OFF or len(context.loads.snapshots) < config.warm_up:
+        return False
+    if any(decision.trigger == Trigger.INITIAL for decision in decisions):
+        return False
+    return len(busy_snapshots(snapshots)) <= config.warm_up + config.cooldown
+
+
 def _tried_bursts_recently(context: DecisionContext, decisions: Sequence[Decision]) -> bool:
     """Return whether bursts were separated, or tried to be, within the cooldown."""
     cooldown = context.config.cooldown
@@ -288,7 +307,9 @@ def _apply_query_rebalance(draft: PlanDraft, step: QueryRebalance) -> None:
     if step.placement is not None:
         plan = replace(draft.plan, placement={**draft.plan.placement, **step.placement})
         change = f"from {step.before:.3f} to {step.after:.3f} times the mean"
-        message = f"{len(step.placement)} queries: {change}"
+        first = step.trigger == Trigger.INITIAL
+        measure = f"placed afresh by {draft.context.config.initial}, deviation " if first else ""
+        message = f"{len(step.placement)} queries: {measure}{change}"
         draft.apply_change(plan, step.trigger, Reason.QUERIES, message)
     elif step.trigger != Trigger.NONE and draft.reason is None:
         draft.trigger = step.trigger

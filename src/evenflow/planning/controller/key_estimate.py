@@ -21,6 +21,7 @@ class KeyEstimate:
     The arrays list the heavy keys, then one entry per worker for everything else on it: the light
     keys and fixed cost of the query (`light_load`), and the load of all other queries.
 
+    noise     standard deviation of the cost from batch to batch, by chance
     shared    part of the cost that every owner of a split pays; all of it if a key cannot be split
     split_by  stream to split each heavy key by
     splits    heavy keys that are split, and their owners
@@ -34,6 +35,7 @@ class KeyEstimate:
     home: Workers
     owner: Workers
     light_load: Floats
+    noise: Floats
     plan: Plan
     shared: Floats
     split_by: tuple[str, ...]
@@ -64,6 +66,7 @@ class KeyEstimate:
             shared=self.shared,
             splits=self.splits,
             hashes=np.append(self.hashes, np.zeros(len(self.cost) - len(self.hashes), np.uint64)),
+            noise=self.noise,
         )
 
     def worker_loads(self) -> Floats:
@@ -154,6 +157,7 @@ def estimate_keys(
     lucky = np.bincount(owner, few**2 / np.maximum(rows[~heavy], 1), len(active))
     light_load = shrink_to_mean(light_load, light[1, active] + lucky)
     usual_cost = _usual_cost(cost[heavy], rows[heavy])
+    noise = usual_cost * np.sqrt(len(stats) / np.maximum(rows[heavy], 1))
     split_by = ("",) * int(heavy.sum())
     if streams:
         split_by = tuple(streams.get(key, "") for key in hashes[heavy].tolist())
@@ -175,6 +179,7 @@ def estimate_keys(
         home=np.concatenate([homes[heavy], workers]),
         owner=np.concatenate([owner_of_key, workers]).astype(np.int32),
         light_load=light_load,
+        noise=np.append(noise, np.zeros(len(active))),
         plan=plan,
         shared=np.concatenate(
             [usual_cost * np.where(divisible, shared_part[heavy], 1.0), immovable_load]

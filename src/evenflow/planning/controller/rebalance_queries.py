@@ -10,69 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenflow.model import LoadSeries, Reason, Trigger, Verdict, VerdictCode
-from evenflow.model.arrays import Bools, Floats, Workers
+from evenflow.model import Reason, Trigger, Verdict, VerdictCode
+from evenflow.model.arrays import Floats, Workers
 from evenflow.planning.controller.build_decision import DecisionContext
 from evenflow.planning.controller.config import OFF, Balancing
 from evenflow.planning.controller.lower_bound import max_load_lower_bound
+from evenflow.planning.controller.plan_queries import plan_queries_afresh, replan_queries
+from evenflow.planning.controller.whole_query_loads import WholeQueryLoads
 from evenflow.planning.controller.worker_loads import WorkerLoads
-from evenflow.planning.operators import (
-    OperatorConfig,
-    OperatorSnapshot,
-    SourceTraffic,
-    plan_operators,
-)
-
-MAX_MOVABLE_QUERIES = 1000  # heaviest queries in a plan: the search is quadratic in their number
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WholeQueryLoads:
-    """Whole queries and the load of keyed ones; workers are positions in `active_workers`.
-
-    samples     load of each query (row) in each batch (column)
-    keyed_load  load of keyed queries on each worker (row) in each batch
-    traffic     what each placement ships, and its price
-    """
-
-    queries: tuple[str, ...]
-    samples: Floats
-    keyed_load: Floats
-    placement: Workers
-    movable: Bools
-    state_bytes: Floats
-    traffic: SourceTraffic
-    active_workers: tuple[int, ...]
-
-    @classmethod
-    def collect(cls, loads: WorkerLoads, context: DecisionContext) -> "WholeQueryLoads":
-        """Collect the whole queries of a plan."""
-        plan, names, active = loads.plan, loads.whole_queries, loads.active_workers
-        position = np.full(plan.workers, -1, dtype=np.int32)
-        position[active] = np.arange(len(active))
-        queries = [loads.last_snapshot.queries.get(name) for name in names]
-        streams = [() if query is None else query.streams for query in queries]
-        return cls(
-            queries=names,
-            samples=loads.whole_query_loads,
-            keyed_load=loads.keyed_series[:, active].T.copy(),
-            placement=position[[plan.placement[name] for name in names]],
-            movable=np.array([q is not None and not q.pinned for q in queries], dtype=np.bool_),
-            state_bytes=np.array([0.0 if q is None else q.state_bytes.sum() for q in queries]),
-            traffic=_build_traffic(streams, len(active), context),
-            active_workers=plan.active,
-        )
-
-    def worker_loads(self, placement: Workers) -> Floats:
-        """Return the load of each worker (column) in each batch (row)."""
-        series = self.keyed_load.copy()
-        np.add.at(series, placement, self.samples)
-        result: Floats = series.T
-        return result
-
-    def select_batches(self, rows: slice) -> "WholeQueryLoads":
-        """Return the loads in some of the batches."""
-        return replace(self, samples=self.samples[:, rows], keyed_load=self.keyed_load[:, rows])
+from evenflow.planning.operators.load_statistics import series_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +34,22 @@ class QueryRebalance:
     before: float = 1.0
     after: float = 1.0
     verdicts: tuple[Verdict, ...] = ()
+
+
+def place_initially(loads: WorkerLoads, context: DecisionContext) -> QueryRebalance:
+    """Place all whole queries afresh; `before` and `after` are the mean deviations of workers."""
+    if not loads.whole_queries or len(loads.active_workers) < 2:
+        return QueryRebalance(Reason.BALANCED)
+    whole = WholeQueryLoads.collect(loads, context)
+    placement = plan_queries_afresh(whole, context)
+    change = _mean_deviation(whole, whole.placement), _mean_deviation(whole, placement)
+    return _query_rebalance(whole, placement, False, Trigger.INITIAL, change)
+
+
+def _mean_deviation(whole: WholeQueryLoads, placement: Workers) -> float:
+    """Return the standard deviation of worker loads over time, in mean loads."""
+    loads = whole.worker_loads(placement).T
+    return float(np.sqrt(series_variance(loads)).mean() / max(float(loads.mean()), 1e-300))
 
 
 def rebalance_queries(
@@ -177,10 +139,8 @@ def _is_worthwhile(
     after = whole.worker_loads(placement)
     calmer = float((before**2).mean(axis=0).sum() - (after**2).mean(axis=0).sum()) / mean**2
     workers = len(whole.active_workers)
-    keyed = np.arange(workers, dtype=np.int32)
     shipped_before, shipped_after = (
-        whole.traffic.shipped_rate(np.concatenate([hosts, keyed]), workers)
-        for hosts in (whole.placement, placement)
+        whole.traffic.shipped_rate(hosts, workers) for hosts in (whole.placement, placement)
     )
     return calmer >= whole.traffic.price * (shipped_after - shipped_before)
 
@@ -192,9 +152,9 @@ def _plan_without_moving_back(
 
     Queries that would return are held and the others planned again; also returns whether any was.
     """
-    movable, held = _movable_queries(whole).copy(), False
+    movable, held = whole.movable.copy(), False
     while True:
-        placement = _run_planner(whole, movable, context)
+        placement = replan_queries(whole, movable, context)
         back = [
             query
             for query in np.flatnonzero(placement != whole.placement)
@@ -204,71 +164,6 @@ def _plan_without_moving_back(
         if not back:
             return placement, held
         movable[back], held = False, True  # each round holds at least one more
-
-
-def _movable_queries(whole: WholeQueryLoads) -> Bools:
-    """Mark the movable queries, or only the heaviest of each worker if there are too many."""
-    if int(whole.movable.sum()) <= MAX_MOVABLE_QUERIES:
-        return whole.movable
-    chosen = np.zeros(len(whole.queries), dtype=np.bool_)
-    load, workers = whole.samples.mean(axis=1), len(whole.active_workers)
-    for worker in range(workers):
-        hosted = np.flatnonzero(whole.movable & (whole.placement == worker))
-        heaviest = np.argsort(-load[hosted], kind="stable")[: MAX_MOVABLE_QUERIES // workers]
-        chosen[hosted[heaviest]] = True
-    return chosen
-
-
-def _run_planner(whole: WholeQueryLoads, movable: Bools, context: DecisionContext) -> Workers:
-    workers = len(whole.active_workers)
-    series = LoadSeries(
-        (*whole.queries, *(f"keyed {worker}" for worker in whole.active_workers)),
-        np.concatenate([whole.samples, whole.keyed_load]),
-        np.concatenate([movable, np.zeros(workers, dtype=np.bool_)]),
-    )
-    keyed = np.arange(workers, dtype=np.int32)
-    snapshot = OperatorSnapshot(series, workers, np.concatenate([whole.placement, keyed]))
-    mean = float(series.samples.mean(axis=1).sum()) / workers
-    if mean <= 0:
-        return whole.placement
-    config, capacity = context.config, _worker_capacity(mean, context)
-    settings = OperatorConfig(
-        balance=config.target_imbalance * mean / capacity,
-        exchange=config.delta,
-        correlation=config.theta,
-        capacity=capacity,
-        max_moves=len(whole.queries),
-        traffic=whole.traffic,
-    )
-    plan = plan_operators(config.operators, snapshot, settings, config.new_rng())
-    return plan.placement[: len(whole.queries)]
-
-
-def _worker_capacity(mean: float, context: DecisionContext) -> float:
-    """Return the load above which a paper planner (cor-*) takes a worker for overloaded.
-
-    The others use it as the unit of loads only: for them it is the mean load.
-    """
-    config = context.config
-    if not config.operators.startswith("cor-"):
-        return mean
-    if config.capacity is None or context.interval <= 0:
-        return (1 + config.max_imbalance) * mean
-    return config.capacity * context.interval
-
-
-def _build_traffic(
-    streams: list[tuple[str, ...]], workers: int, context: DecisionContext
-) -> SourceTraffic:
-    """Return the streams that queries read, with sizes that add up to 1; keyed load reads none."""
-    names = sorted({stream for read in streams for stream in read})
-    position = {stream: index for index, stream in enumerate(names)}
-    sizes = np.array([context.stream_bytes.get(stream, 0.0) for stream in names])
-    sizes = sizes / sizes.sum() if sizes.sum() > 0 else np.ones(len(names)) / max(len(names), 1)
-    reads: list[list[int]] = [[position[stream] for stream in read] for read in streams]
-    return SourceTraffic.of(
-        [*reads, *([] for _ in range(workers))], sizes, context.config.traffic_price
-    )
 
 
 def _heavy_query_verdicts(

@@ -2,7 +2,8 @@
 
 At r owners each has shared + (cost - shared) / r of a key: rows of replicated streams cost every
 owner, the others are divided. A key is split only if no plan of whole keys keeps the bound, over as
-few owners as do. Pieces of split keys are placed first, each on another worker, on present owners
+few owners as do; if any is, those whose load changes most by chance get more owners where that is
+cheap. Pieces of split keys are placed first, each on another worker, on present owners
 if they fit, and count as immovable load; the planner of whole keys plans around them. While a
 worker exceeds the limit, the key on it that gains most from one more owner gets one. A key that
 cooled down gets fewer owners only if the plan then keeps half of the bound, so that it is not split
@@ -23,6 +24,9 @@ Owners = tuple[int, ...]
 SHRINK_ROOM = 0.6  # of the room of a worker: a key with fewer owners must fit in it
 LEAST_PIECE_GAIN = 0.01  # of the mean load: what one more owner must take off each of the others
 MAX_ROUNDS_WITHOUT_GAIN = 8
+NOISE_OF_PIECE = 0.01  # of the mean load: what chance may add to each owner of a split key
+LEAST_NOISY_COST = 0.2  # of the mean load: of a key that is split because it is noisy
+COST_OF_CALM = 0.001  # of the mean load: what one more owner for less noise may add to it
 
 
 @dataclass(slots=True, eq=False)
@@ -87,11 +91,30 @@ class SplitSearch:
             np.clip(np.ceil(divided / (room - shared) - TOLERANCE), 1, self._most_owners(key))
         )
 
+    def calm_counts(self) -> dict[int, int]:
+        """Return the owners of heavy keys with which chance hardly changes the load of each.
+
+        All owners have their part of a key that is heavier than usual in a batch. More of them than
+        the load needs are worth it if what each must have besides its part costs next to nothing.
+        """
+        keys, mean = self.keys, self.mean_load
+        if keys.noise is None:
+            return {}
+        noisy = (keys.noise > NOISE_OF_PIECE * mean) & (keys.cost >= LEAST_NOISY_COST * mean)
+        cheap = keys.shared_cost <= COST_OF_CALM * mean * keys.workers
+        counts = {}
+        for key in np.flatnonzero(noisy & cheap & ~keys.immovable_mask).tolist():
+            enough = np.ceil(float(keys.noise[key]) / (NOISE_OF_PIECE * mean))
+            counts[key] = min(int(enough), self._most_owners(key))
+        return {key: count for key, count in counts.items() if count > 1}
+
     def shrunk_counts(self) -> dict[int, int]:
         """Return the numbers of owners that present split keys need, with room to spare."""
         room = SHRINK_ROOM * self.usual_room()
+        least = {key: self.least_owners(key, room) for key in self.keys.splits}
+        calm = self.calm_counts() if max(least.values(), default=1) > 1 else {}
         return {
-            key: min(len(owners), self.least_owners(key, room))
+            key: min(len(owners), max(least[key], calm.get(key, 1)))
             for key, owners in self.keys.splits.items()
         }
 
@@ -191,6 +214,8 @@ def plan_with_splits(planner: KeyPlanner, keys: KeyLoads, config: KeyConfig, rng
     start = present | {
         key: max(present.get(key, 1), search.least_owners(key, room)) for key in heavy.tolist()
     }
+    if start:
+        start |= {key: max(start.get(key, 1), n) for key, n in search.calm_counts().items()}
     plan = search.plan(start)
     return replace(plan, verdicts=_split_verdicts(keys, config, plan))
 

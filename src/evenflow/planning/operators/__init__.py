@@ -6,11 +6,13 @@
 
 from evenflow.model.arrays import NOWHERE
 from evenflow.planning.operators.large_clusters import (
+    LARGE_CLUSTER_WAYS,
     disjoint_domains,
     overlapping_domains,
     plan_clustered,
     plan_decentralised,
     plan_domains,
+    plan_large_cluster,
 )
 from evenflow.planning.operators.metrics import OperatorPlanMetrics, measure_operator_plan
 from evenflow.planning.operators.problem import (
@@ -20,9 +22,11 @@ from evenflow.planning.operators.problem import (
     SourceTraffic,
 )
 from evenflow.planning.operators.registry import ALGORITHMS, plan_operators, warm_up
+from evenflow.planning.operators.relabel_workers import relabel_workers
 
 __all__ = [
     "ALGORITHMS",
+    "LARGE_CLUSTER_WAYS",
     "NOWHERE",
     "OperatorConfig",
     "OperatorPlan",
@@ -35,6 +39,8 @@ __all__ = [
     "plan_clustered",
     "plan_decentralised",
     "plan_domains",
+    "plan_large_cluster",
     "plan_operators",
+    "relabel_workers",
     "warm_up",
 ]

@@ -27,6 +27,8 @@ from evenflow.planning.operators.problem import OperatorConfig, OperatorPlan, Op
 from evenflow.planning.operators.registry import plan_operators
 from evenflow.planning.operators.variance import assign_to_groups
 
+LARGE_CLUSTER_WAYS = ("domains", "overlapping", "pairs", "central")
+
 
 def disjoint_domains(loads: Floats, size: int) -> list[Indices]:
     """Return domains of about `size` workers with about equal load, each worker in one.
@@ -226,3 +228,37 @@ def plan_clustered(
         config = replace(config, traffic=config.traffic.merge_operators(clusters.cluster_of))
     planned = plan_operators(algorithm, clusters.snapshot, config, rng)
     return OperatorPlan(clusters.expand_placement(planned.placement), planned.verdicts)
+
+
+def plan_large_cluster(
+    algorithm: str,
+    snapshot: OperatorSnapshot,
+    config: OperatorConfig,
+    rng: Rng,
+    way: str,
+    *,
+    domain_size: int,
+    max_operators: int,
+) -> Workers:
+    """Plan one of `LARGE_CLUSTER_WAYS`, with about `max_operators` super-operators at most."""
+    if way not in LARGE_CLUSTER_WAYS:
+        raise InputError(f"unknown way {way}; choose one of {', '.join(LARGE_CLUSTER_WAYS)}")
+    movable_load = float(snapshot.load[snapshot.series.movable].sum())
+    many = int(snapshot.series.movable.sum()) > max_operators
+    clusters = cluster_operators(snapshot, movable_load / max_operators if many else 0.0)
+    bundled = clusters.snapshot
+    if config.traffic is not None:
+        config = replace(config, traffic=config.traffic.merge_operators(clusters.cluster_of))
+    if way == "domains":
+        loads = worker_series(bundled.samples, bundled.placement, bundled.workers).mean(axis=1)
+        domains = disjoint_domains(loads, domain_size)
+        placement = plan_domains(algorithm, bundled, config, rng, domains)
+    elif way == "overlapping":
+        domains = overlapping_domains(bundled.workers, domain_size)
+        step = max(domain_size // 2, 1)
+        placement = plan_domains(algorithm, bundled, config, rng, domains[::step])
+    elif way == "pairs":
+        placement = plan_decentralised(algorithm, bundled, config, rng, domain_size)
+    else:
+        placement = plan_operators(algorithm, bundled, config, rng).placement
+    return clusters.expand_placement(placement)
