@@ -98,10 +98,10 @@ def draw_line(
         color=style.colour,
         marker=style.marker if len(series) <= 30 else "",
         linestyle=style.line_style,
-        linewidth=2.6 if style.ours else 1.5,
+        linewidth=4.5 if style.ours else 1.5,  # below the others, and wide enough to be seen
         markersize=9 if style.marker == "*" else 5,
         label=style.label,
-        zorder=4 if style.ours else 3,
+        zorder=2 if style.ours else 3,
     )
     if spread and any(len(value.values) > 1 for _, value in series):
         low, high = [value.low for _, value in series], [value.high for _, value in series]

@@ -45,6 +45,33 @@ def random_subscriptions(
     )
 
 
+def typed_subscriptions(
+    queries: int, types: int, sources: int, sources_per_query: int, rng: np.random.Generator
+) -> Subscriptions:
+    """Draw queries of equally popular types; each type reads random sources.
+
+    Types are dealt out so that sources are in about equally many.
+
+    >>> drawn = typed_subscriptions(1000, 6, 4, 2, np.random.default_rng(1))
+    >>> len(drawn), int(drawn.reader_counts().min()) > 0
+    (1000, True)
+    """
+    if not 1 <= sources_per_query <= sources or types < 1 or queries < 1:
+        raise InputError(
+            "queries and types must be 1 or more, and sources as many as a query reads, "
+            f"got {queries}, {types}, {sources}, {sources_per_query}"
+        )
+    order = np.concatenate(
+        [rng.permutation(sources) for _ in range(-(-types * sources_per_query // sources))]
+    )
+    flat = order[: types * sources_per_query].astype(np.int64)
+    _swap_duplicates(flat, sources_per_query, rng)
+    reads = np.sort(flat.reshape(types, sources_per_query), axis=1)
+    rows = reads[rng.integers(0, types, queries)]
+    starts = np.arange(queries + 1, dtype=np.int64) * sources_per_query
+    return Subscriptions(starts, rows.ravel().astype(np.int32), np.ones(sources), np.ones(queries))
+
+
 def _zipf_degrees(
     queries: int, beta: float, stubs: int, at_least: int, rng: np.random.Generator
 ) -> Indices:

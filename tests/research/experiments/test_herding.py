@@ -59,7 +59,7 @@ def test_random_placement_meets_its_closed_form() -> None:
 
 def test_a_week_has_days_and_all_its_planners_see_the_same_queries() -> None:
     experiment = EXPERIMENTS["herding-fig9"]
-    point = dict(POINT) | {"queries": 3_000}
+    point = dict(POINT) | {"queries": 3_000, "week": "many sources, two a query"}
     rule, replanned = (
         {
             round(float(row["hour"] or 0)): row
