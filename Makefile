@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help run test test-spark lint types imports names check docs site bench reproduce format clean
+.PHONY: help run test test-slow test-spark lint types imports names check docs site bench reproduce format clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,12 +16,20 @@ help: ## list the commands
 run: .venv/.base ## what balancing brings on this machine, with the page on http://127.0.0.1:8080
 	$(BIN)/evenflow demo
 
-test: check ## everything CI runs: lint, types, imports, names, doctests, tests
-	$(BIN)/python -m pytest -n 2
+test: check ## lint, types, imports, names, doctests, tests without the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-spark: ## tests of Spark and its connectors on another version: VERSION=4.1
-	$(PYTHON) scripts/setup.py .venv-spark-$(VERSION) dev "pyspark==$(VERSION).*"
-	.venv-spark-$(VERSION)/bin/python -m pytest tests/connectors tests/spark/test_flow.py tests/spark/test_from_spec.py
+test-slow: .venv/.dev ## tests that take long: kills, services, many runs; CI runs them too
+	$(BIN)/python -m pytest -n 2 -m slow tests
+
+test-spark: build/spark-$(VERSION)/.done ## tests of Spark on another version: VERSION=4.1
+	PYTHONPATH=$(<D) $(BIN)/python -m pytest tests/connectors tests/spark/test_flow.py tests/spark/test_from_spec.py
+
+# Another PySpark, in front of the one in .venv.
+build/spark-%/.done: .venv/.dev
+	rm -rf $(@D)
+	$(BIN)/python -m pip install --quiet --target $(@D) "pyspark==$*.*"
+	touch $@
 
 check: lint types imports names
 

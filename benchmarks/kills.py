@@ -1,4 +1,4 @@
-"""Kills a run that moves state twenty times: `python -m benchmarks.kills [kills]`.
+"""Kills a run that moves and splits keys twenty times: `python -m benchmarks.kills [kills]`.
 
 Each time the driver, its JVM and all Python processes get SIGKILL within a second after a commit;
 then the run continues from its checkpoint. At the end the rows of every query must equal those of

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,16 +23,26 @@ BATCHES, WINDOWS = 10, 20
 
 def read_rows(file: str, key: str, time_column: str | None) -> pa.Table:
     """Return key and time of each row, by time; without a time column, a row per second."""
-    found = pyarrow.csv.read_csv(file)
-    missing = [name for name in (key, time_column) if name and name not in found.column_names]
-    if missing or not len(found):
-        raise SystemExit(f"{file} has {len(found)} rows with {', '.join(found.column_names)}")
+    try:
+        found = pyarrow.csv.read_csv(file)
+    except (OSError, pa.ArrowException) as error:
+        raise SystemExit(f"{file} cannot be read: {error}") from None
+    for name in (key, time_column):
+        if name and name not in found.column_names:
+            raise SystemExit(f"{file} has no column {name}, only {', '.join(found.column_names)}")
+    if not len(found):
+        raise SystemExit(f"{file} has no rows")
     seconds = pa.array(range(len(found)), pa.int64())
     times = found[time_column] if time_column else pc.cast(seconds, pa.timestamp("s"))
     try:
+        if pa.types.is_integer(times.type) and time_column:
+            times = pc.cast(times, pa.timestamp("s"))  # seconds since 1970
         times = pc.cast(times, pa.timestamp("us", "UTC"))
-    except pa.ArrowException as error:
-        raise SystemExit(f"column {time_column} is not a time: {error}") from None
+    except pa.ArrowException:
+        raise SystemExit(
+            f"column {time_column} is no time: its first value is {times[0]}; expected "
+            "2026-01-31 12:00:00 or seconds since 1970"
+        ) from None
     rows = pa.table({"key": pc.cast(found[key], pa.string()), "ts": times})
     return rows.filter(pc.is_valid(rows["ts"])).sort_by("ts")
 
@@ -70,11 +81,20 @@ def main(folder: Path, file: str, key: str, time_column: str | None = None) -> N
         raise SystemExit(f"no window of {window} s has ended in {len(rows)} rows over {span} s")
     print(f"{len(rows):,} rows, {len(counts):,} counts per key and {window} s; the largest:")
     print(counts.nlargest(10, "n")[["since", "key", "n"]].to_string(index=False))
-    print("\nheaviest keys and their workers:")
-    for hot in run.hot_keys("counts", 5):
-        print(
-            f"  {hot.name}: {hot.share:.1%} of the work, worker {', '.join(map(str, hot.owners))}"
-        )
+    print_keys(rows, {hot.name: hot for hot in run.hot_keys("counts", 100)})
+
+
+def print_keys(rows: pa.Table, hot: dict[str, Any]) -> None:
+    """Print the keys with the most rows, what they cost, and where they are."""
+    print("\nkeys with the most rows:")
+    for found in rows["key"].value_counts().sort(by="counts", order="descending")[:5].to_pylist():
+        key, share = found["values"], found["counts"] / len(rows)
+        cost = "less work than 100 others"
+        if key in hot:
+            owners = ", ".join(map(str, hot[key].owners))
+            cost = f"{hot[key].share:.1%} of the work, worker {owners}"
+        print(f"  {key}: {share:.1%} of the rows, {cost}")
+    print("Rows are summed up before they are sent, so a key with many rows costs little.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Attacks on a run, one after the other, beside innocent queries on real Spark.
 
     python -m benchmarks.attacks.inside [--kinds SQL,operator,row,file,HTTP,specification]
-        [--attacks N] [--save FILE.json]
+        [--attacks N] [--minutes N] [--save FILE.json]
     python -m benchmarks.attacks.inside --table FILE.json ...
 
 SQL of the hostile corpus, evil operators in the worker's process and isolated, rows with wrong
@@ -14,6 +14,7 @@ their results must equal Spark's batch SQL. `--table` prints saved runs as one t
 import argparse
 import itertools
 import json
+import math
 import os
 import statistics
 import sys
@@ -27,11 +28,13 @@ from pathlib import Path
 
 import pyarrow as pa
 from tests.support import evil_operators
+from tests.support.dear_sql import DEAR, DEEP
 from tests.support.hostile_rows import hostile_rows
 from tests.support.hostile_sql import CASES, SCHEMA
 from tests.support.spark_harness import SECOND
 
-from benchmarks.attacks.outside import FILE_ATTACKS, HTTP_ATTACKS, OutsideAttack
+from benchmarks.attacks.outside import HTTP_ATTACKS
+from benchmarks.attacks.specifications import FILE_ATTACKS, OutsideAttack
 from benchmarks.attacks.world import Attack, World
 from evenflow.errors import InputError
 from evenflow.sql import Operator
@@ -68,7 +71,8 @@ def attacks(kinds: set[str]) -> Iterator[Attack]:
 def sql_attacks() -> Iterator[Attack]:
     accepted = [case for case in CASES if case.accepted]
     refused = [case for case in CASES if not case.accepted]
-    for case in (*accepted[::2], *refused[::6]):
+    mixed = itertools.zip_longest(accepted[::2], (*DEEP, *DEAR[::2]), refused[::6])
+    for case in filter(None, itertools.chain.from_iterable(mixed)):
 
         def act(world: World, sql: str = case.sql, template: bool = case.is_template) -> str:
             host = world.run.submit_template if template else world.run.submit
@@ -78,7 +82,8 @@ def sql_attacks() -> Iterator[Attack]:
                 return "refused"
             return ""
 
-        yield Attack(case.name, "SQL", act, () if case.accepted else ("refused",))
+        may_run = case.accepted and case not in DEAR
+        yield Attack(case.name, "SQL", act, () if may_run else ("refused",))
 
 
 def operator_attacks(*, isolate: bool) -> Iterator[Attack]:
@@ -208,6 +213,7 @@ def main() -> None:
     parser.add_argument("--kinds", default="SQL,operator,isolated operator,row,file,HTTP,"
                                            "specification")  # fmt: skip
     parser.add_argument("--attacks", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="attack no longer")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--table", type=Path, nargs="+", default=[])
     options = parser.parse_args()
@@ -223,9 +229,12 @@ def main() -> None:
         world.batches(4)  # cold
         quiet = [world.batches(1) for _ in range(QUIET_BATCHES)]
         chosen = attacks(set(options.kinds.split(",")))
+        end = time.monotonic() + 60 * options.minutes
         for attack in itertools.islice(chosen, options.attacks):
             outcomes.append(run_attack(world, attack, bound_of(quiet)))
             print(outcomes[-1], file=sys.stderr, flush=True)
+            if time.monotonic() > end:
+                break
         differences = world.differences()
         left: dict[str, object] = {"left_out": world.set_aside(), "innocent": differences}
         world.close()

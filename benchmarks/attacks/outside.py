@@ -8,45 +8,18 @@ one: whatever was sent, others are served. Without `--url` only the attacks by f
 
 import argparse
 import json
-import os
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-TIMEOUT_SECONDS = 60
-SECRET = "hunter2-and-more"  # noqa: S105 - what must not be shown
-SPEC = """\
-workers: 2
-checkpoint: run
-datasets:
-  market: {kind: market, batches: 2, rows: 50, limits: 3}
-sources:
-  trades: {dataset: market, time: ts, watermark: 1 second}
-queries:
-  dear: SELECT ts, symbol FROM trades WHERE price > 100
-"""
-
-
-@dataclass(frozen=True)
-class OutsideAttack:
-    """One attack; `act` returns what happened, one of the outcomes in `expected`.
-
-    HTTP attacks get the address of the service, attacks by files an empty folder.
-    """
-
-    name: str
-    how: str
-    expected: tuple[str, ...]
-    act: Callable[[str], str]
+from benchmarks.attacks.specifications import FILE_ATTACKS, TIMEOUT_SECONDS, OutsideAttack
 
 
 @dataclass(frozen=True)
@@ -96,7 +69,11 @@ def raw(*lines: str, body: str = "", end: str = "\r\n\r\n") -> Callable[[str], s
     def act(url: str) -> str:
         host = f"Host: {urlsplit(url).netloc}"
         text = "\r\n".join(line.replace("HOST", host) for line in lines) + end + body
-        with connect(url, text.encode("latin-1")) as connection:
+        try:
+            connection = connect(url, text.encode("latin-1"))
+        except ConnectionError:
+            return "closed"
+        with connection:
             return first_status(connection)
 
     return act
@@ -175,45 +152,34 @@ def flood(path: str, count: int, method: str = "GET") -> Callable[[str], str]:
     return act
 
 
-def validate(text: str, *files: tuple[str, str], **variables: str) -> Callable[[str], str]:
-    """Check a hostile specification; the outcome has the exit code, or what it gave away."""
+def submissions(count: int, sql: str) -> Callable[[str], str]:
+    """Submit statements at once, wait for none of them; ask for health and the page's data."""
 
-    def act(folder: str) -> str:
-        spec = Path(folder) / "spec.yaml"
-        spec.write_text(text, encoding="utf-8")
-        for name, content in files:
-            (Path(folder) / name).write_text(content)
-        return cli(["validate", str(spec)], variables)
+    def act(url: str) -> str:
+        host = urlsplit(url).netloc
+        with ExitStack() as stack:
+            for at in range(count):
+                body = json.dumps({"name": f"dear_{at}", "sql": sql})
+                head = f"POST {_SUBMIT} HTTP/1.1\r\nHost: {host}\r\nX-Evenflow: 1\r\n"
+                head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                stack.enter_context(connect(url, (head + body).encode()))
+            seen = {get_status(f"{url}{path}") for path in ("/healthz", "/api/state")}
+            return f"others get {max(seen)}"
 
     return act
 
 
-def cli(arguments: list[str], variables: dict[str, str]) -> str:
-    command = [sys.executable, "-c", "from evenflow.cli.app import main; main()", *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            timeout=TIMEOUT_SECONDS,
-            env={**os.environ, **variables},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "hangs"
-    said = done.stdout + done.stderr
-    if SECRET.encode() in said:
-        return "shows the secret"
-    if b"\x1b" in said or b"Traceback" in said:
-        return "terminal escape" if b"\x1b" in said else "traceback"
-    return f"exit {done.returncode}"
+def readers(count: int, path: str) -> Callable[[str], str]:
+    """Ask for large pages at once, read none of them; ask for health beside them."""
 
+    def act(url: str) -> str:
+        head = f"GET {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n\r\n".encode()
+        with ExitStack() as stack:
+            for _ in range(count):
+                stack.enter_context(connect(url, head))
+            return f"others get {get_status(f'{url}/healthz')}"
 
-def _alias_bomb(item: str) -> str:
-    lines = ["a0: &a0 {k: 1}"]
-    for level in range(1, 40):
-        copies = ", ".join([f"*a{level - 1}"] * 9)
-        lines.append(f"a{level}: &a{level} {item.replace('COPIES', copies)}")
-    return "\n".join(lines) + f"\n{SPEC}"
+    return act
 
 
 _POST = ("POST /api/rollback HTTP/1.1", "HOST", "X-Evenflow: 1", "Content-Type: application/json")
@@ -273,44 +239,30 @@ HTTP_ATTACKS = (
                   event_streams(500, reads=True)),
     OutsideAttack("deaf event streams", "100 event streams that nobody reads", _SERVED,
                   event_streams(100, reads=False)),
+    OutsideAttack("dear statements", "8 statements of nested lambdas at once", _SERVED,
+                  submissions(8, "SELECT ts, size(filter(sequence(1, 10000), x -> exists(sequence("
+                                 "1, 10000), y -> y * x = -1))) AS c FROM trades")),
+    OutsideAttack("readers of results", "100 requests for 10,000 results each", _SERVED,
+                  readers(100, "/api/queries/counts/results?since=0&limit=10000")),
+    OutsideAttack("long parameter", "a query's name of 4,000 letters in the address",
+                  ("200", "404"),
+                  lambda url: get_status(f"{url}/api/moves?limit=1&query={'q' * 4000}")),
+    OutsideAttack("no items", "limit=0", _REFUSED,
+                  lambda url: get_status(f"{url}/api/moves?limit=0")),
+    OutsideAttack("zero byte", "GET /api/queries/%00", ("404",),
+                  lambda url: get_status(f"{url}/api/queries/%00")),
+    OutsideAttack("unknown method", "TRACE /api/state", ("405", "400", "501"),
+                  raw("TRACE /api/state HTTP/1.1", "HOST")),
+    OutsideAttack("not a number", "a subscription with NaN", _REFUSED,
+                  write(_ROWS, '{"rows": [{"subscription": "s", "x": NaN}]}')),
+    OutsideAttack("endless chunks", "2 MB in chunks of one byte", ("413", "closed"),
+                  raw(*_POST, "Transfer-Encoding: chunked", body="1\r\na\r\n" * 2_000_000)),
+    OutsideAttack("a name twice", "two names in one body", _REFUSED,
+                  write(_SUBMIT, '{"name": "a", "name": "b", "sql": "SELECT 1"}')),
+    OutsideAttack("replace nothing", "a replacement of a query that nobody hosts", ("400",),
+                  write("/api/queries/none/replace", '{"sql": "SELECT ts FROM trades"}')),
     OutsideAttack("flood of changes", "60 changes in a row", ("429",),
                   flood("/api/queries/none/unpin", 60, "POST")),
-)  # fmt: skip
-
-FILE_ATTACKS = (
-    OutsideAttack("alias bomb", "aliases that expand to 9^39 lists", ("exit 2",),
-                  validate(_alias_bomb("[COPIES]"))),
-    OutsideAttack("merge bomb", "merged mappings that expand to 9^39", ("exit 2",),
-                  validate(_alias_bomb("{<<: [COPIES]}"))),
-    OutsideAttack("alias of itself", "a: &a [*a]", ("exit 2",), validate(f"a: &a [*a]\n{SPEC}")),
-    OutsideAttack("deep YAML", "3,000 nested lists", ("exit 2",),
-                  validate(f"a: {'[' * 3000}{']' * 3000}\n{SPEC}")),
-    OutsideAttack("large file", "a specification of 2 MB", ("exit 2",),
-                  validate(SPEC + "#" * 2_000_000)),
-    OutsideAttack("endless file", "/dev/zero as specification", ("exit 2",),
-                  lambda _: cli(["validate", "/dev/zero"], {})),
-    OutsideAttack("Python in YAML", "!!python/object/apply:os.system", ("exit 2",),
-                  validate(f"a: !!python/object/apply:os.system [id]\n{SPEC}")),
-    OutsideAttack("sink out of the checkpoint", "a sink named ../../x", ("exit 2",),
-                  validate(f"{SPEC}sinks:\n  ../../x: {{format: console}}\n")),
-    OutsideAttack("absolute sink", "a sink named /tmp/x", ("exit 2",),
-                  validate(f"{SPEC}sinks:\n  /tmp/x: {{format: console}}\n")),
-    OutsideAttack("very long name", "a query with a name of 5,000 letters", ("exit 2",),
-                  validate(SPEC.replace("dear", "d" * 5_000))),
-    OutsideAttack("names that collide", "sinks Files and files", ("exit 2",),
-                  validate(f"{SPEC}sinks:\n  Files: {{format: console}}\n"
-                           "  files: {format: console}\n")),
-    OutsideAttack("secret in an error", "workers: ${SECRET}", ("exit 2",),
-                  validate(SPEC.replace("workers: 2", "workers: ${SECRET}"), SECRET=SECRET)),
-    OutsideAttack("secret in SQL", "SQL with ${SECRET} that does not compile", ("exit 2",),
-                  validate(SPEC.replace("price > 100", "'${SECRET}' > nothing"), SECRET=SECRET)),
-    OutsideAttack("literal token", "a token written into the file", ("exit 2",),
-                  validate(f"{SPEC}service: {{tokens: {{anna: {SECRET}}}}}\n")),
-    OutsideAttack("escape in a name", "a query named with a terminal escape", ("exit 2",),
-                  validate(SPEC.replace("dear", '"\\x1b[31m"'))),
-    OutsideAttack("escape in a path", "a source path with a terminal escape", ("exit 2",),
-                  validate(SPEC.replace("dataset: market", 'format: csv, path: "\\x1b[31m", '
-                                                           'schema: "ts TIMESTAMP"'))),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ throughput  a keyed count with emulated cost per row: hash only, balanced with t
 cpu         a CPU-bound keyed self-join, as many workers as cores: hash only and balanced
 split       CPU-bound joins and a template, one key with half of the rows: hash only and split
 q5          TPC-H Q5 with skewed foreign keys and emulated cost: hash only and balanced
+hot_streams streams with hot keys against all classes of queries, results as batch SQL
 idle        a nearly idle system: plans in 200 batches
 bursts      40 whole queries that burst in two phases: balanced, largest load first, connected
 arrivals    5,000 queries of 200 types that arrive and leave: bytes shipped against round robin
@@ -18,6 +19,7 @@ from benchmarks.harness import run_parts
 from benchmarks.live.arrivals import arrivals
 from benchmarks.live.bursts import bursts
 from benchmarks.live.cpu import cpu
+from benchmarks.live.hot_streams import hot_streams
 from benchmarks.live.idle import idle
 from benchmarks.live.q5 import q5
 from benchmarks.live.split import split
@@ -25,5 +27,5 @@ from benchmarks.live.spread import spread
 from benchmarks.live.throughput import throughput
 
 if __name__ == "__main__":
-    parts = (spread, throughput, cpu, split, q5, idle, bursts, arrivals)
+    parts = (spread, throughput, cpu, split, q5, hot_streams, idle, bursts, arrivals)
     run_parts({f.__name__: f for f in parts})

@@ -37,6 +37,11 @@ SELF = f"left p JOIN left q ON p.k = q.k AND {WITHIN.format('p', 'q')} AND p.x +
 TWO = f"left l JOIN right r ON l.k = r.k AND {WITHIN.format('l', 'r')} AND abs(l.x - r.x) < 20"
 ALARMS = "SELECT ts, k FROM left WHERE k = :k AND x > :least"
 NULL = -1  # stands for the NULL key
+WANTED = [
+    {"subscription": f"{key}-{least}", "k": key, "least": least}
+    for key in (*range(1, 10), *range(100, 400))
+    for least in (300, 900)
+]
 
 
 @dataclass(frozen=True)
@@ -182,18 +187,13 @@ def play(
     query_class: QueryClass, rows: list[dict[str, pa.Table]], workers: int, config: Balancing
 ) -> tuple[PricedFlow, list[float]]:
     """Run the batches; return the flow, and busiest over mean worker of each batch."""
-    wanted = [
-        {"subscription": f"{key}-{least}", "k": key, "least": least}
-        for key in (*range(1, 10), *range(100, 400))
-        for least in (300, 900)
-    ]
     is_template = query_class.queries[0].form == "template"
     flow = PricedFlow(
         tempfile.mkdtemp(),
         {name: StreamSpec(SCHEMA, "ts", 0) for name in query_class.rows},
         list(query_class.queries),
         workers=workers,
-        subscribed={"q": wanted} if is_template else None,
+        subscribed={"q": WANTED} if is_template else None,
     )
     flow.balance(config)
     found = []
@@ -206,6 +206,19 @@ def play(
     return flow, found
 
 
+def settled_batches(
+    found: list[float], plans: list[int], shifts: tuple[int, ...]
+) -> tuple[list[int], list[float]]:
+    """Return the batches to the plan that answers each shift, and what was found from then on."""
+    settled: list[float] = []
+    detected = []
+    for begin, end in zip(shifts, (*shifts[1:], BATCHES), strict=True):
+        answers = [batch for batch in plans if begin <= batch < end]
+        detected.append(answers[0] - begin + 1 if answers else 0)
+        settled += found[(answers[0] if answers else begin) + 3 : end]
+    return detected, settled
+
+
 def compare(name: str, stream: str, keys: int, skew: float, seed: int) -> dict[str, Any]:
     """Play one stream against one class of queries."""
     query_class, shifts = CLASSES[name], STREAMS[stream][1]
@@ -215,13 +228,9 @@ def compare(name: str, stream: str, keys: int, skew: float, seed: int) -> dict[s
     _, unplanned = play(query_class, rows, WORKERS, Balancing.off())
     balancer = flow.committer.balancer
     made = [decision.batch for decision in balancer.decisions if decision.plan is not None]
-    settled: list[float] = []
-    detected, late = [], 0
-    for begin, end in zip(shifts, (*shifts[1:], BATCHES), strict=True):
-        answers = [batch for batch in made if begin <= batch < end]
-        detected.append(answers[0] - begin + 1 if answers else 0)
-        settled += found[(answers[0] if answers else begin) + 3 : end]
-        late += sum(batch > answers[0] + 5 for batch in answers)
+    detected, settled = settled_batches(found, made, shifts)
+    answers = [begin + after - 1 for begin, after in zip(shifts, detected, strict=True) if after]
+    late = sum(not any(a <= batch <= a + 5 for a in answers) for batch in made)
     owners = [
         sum(len(s.owners) for table in snapshot.plan.tables.values() for s in table.splits)
         for snapshot in balancer.snapshots

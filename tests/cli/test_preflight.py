@@ -5,13 +5,15 @@ import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.local_runtime import Local
 from typer.testing import CliRunner
 
 from evenflow.cli.app import app
+from evenflow.cli.find_run import find_run
+from evenflow.cli.preflight import check_start
 from evenflow.errors import InputError, SetupError
 from evenflow.spark import session
 from evenflow.spark.check_session import check_interpreter, refuse_connect, use_interpreter
@@ -20,6 +22,9 @@ from evenflow.spark.protocol.registry import StreamSpec
 from evenflow.spark.protocol.run_note import RunNote, write_run_note
 from evenflow.spec import load_spec
 from evenflow.storage.file_store import FileStore
+
+if TYPE_CHECKING:
+    from scripts.s3_server import S3Server
 
 SPEC = """
 workers: 3
@@ -90,6 +95,25 @@ def test_refusals_before_spark_starts(spec: Path) -> None:
     assert "dear exists in the checkpoint with a different definition" in run(spec, "--no-page")
     write_run_note(FileStore(str(spec.parent / "flow")), RunNote())
     assert "in use by another run, process" in run(spec, "--no-page")
+
+
+def test_credentials_of_the_specification_are_used(
+    s3: "S3Server", spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment has none, so a check that forgets those of the file cannot read."""
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    storage = json.dumps(s3.storage)
+    on_s3 = f"{SPEC.format(limit=50)}\nstorage: {storage}\n".replace("checkpoint: flow", "")
+    spec.write_text(f"{on_s3}checkpoint: s3://evenflow/preflight\n")
+    check_start(load_spec(spec), serves=False)
+    write_run_note(s3.store("preflight"), RunNote())
+    assert "in use by another run, process" in run(spec, "--no-page")
+    s3.store("preflight").write_record("meta", {})
+    found = find_run(str(spec), "http://127.0.0.1:1")
+    assert found.store is not None
+    assert found.note is not None
+    spec.write_text(spec.read_text().replace("testsecret", "wrong"))
+    assert "cannot read the checkpoint s3://evenflow/preflight: " in run(spec, "--no-page")
 
 
 def test_interpreters_are_tried(tmp_path: Path) -> None:

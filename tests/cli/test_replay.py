@@ -56,7 +56,7 @@ def test_replay_shows_the_effect_of_balancing(recorded: Path) -> None:
     assert off["replayed"]["plans"] == 0
     assert off["replayed"]["worst_imbalance"] == pytest.approx(off["recorded"]["worst_imbalance"])
     assert asked("replay", recorded, "--workers", 8)["workers"] == 8
-    assert "imbalance, replayed" in call("replay", recorded, "--algorithm", "mixed").stdout
+    assert "state moved" in call("replay", recorded, "--algorithm", "mixed").stdout
     assert files(recorded) == before
 
 

@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.support.local_runtime import Local
+from tests.support.service_world import FakeRun
 from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 from typer.testing import CliRunner
 
 from evenflow.cli.app import app
 from evenflow.cli.known_runs import KnownRun, remember_run
+from evenflow.service import serve
 from evenflow.spark.protocol.run_note import RunNote, process_start, write_run_note
 
 runner = CliRunner()
@@ -57,6 +59,8 @@ def test_a_running_process_is_told_from_one_with_its_number(flow: Local, tmp_pat
     place = str(tmp_path / "flow")
     write_run_note(flow.store, RunNote())
     assert invoke("status", place)["state"] == "running"
+    write_run_note(flow.store, RunNote(first_batch=1))
+    assert "not served yet" in runner.invoke(app, ["status", place]).stdout
     write_run_note(flow.store, replace(RunNote(), process_started=1))
     assert invoke("status", place)["state"] == "stopped"
     assert "without saying so" in runner.invoke(app, ["status", place]).stdout
@@ -88,6 +92,17 @@ def test_list_knows_the_runs_whose_checkpoints_exist(
     assert "flow" in runner.invoke(app, ["list"]).stdout
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     remember_run(KnownRun("flow", str(tmp_path / "flow"), "mine.yaml"))  # does not fail
+
+
+def test_list_asks_one_service() -> None:
+    server = serve(FakeRun(), port=0)
+    try:
+        (listed,) = invoke("list", "--url", server.url)["runs"]
+        assert (listed["name"], listed["url"]) == ("memory", server.url)
+    finally:
+        server.stop()
+    refused = runner.invoke(app, ["list", "--url", server.url])
+    assert (refused.exit_code, "cannot reach" in refused.stderr) == (4, True)
 
 
 def test_logs(flow: Local, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The attacks of the benchmark over HTTP, against a service without Spark."""
 
 import pytest
-from benchmarks.attacks.outside import FILE_ATTACKS, HTTP_ATTACKS, OutsideAttack, run_attacks
+from benchmarks.attacks.outside import HTTP_ATTACKS, run_attacks
+from benchmarks.attacks.specifications import FILE_ATTACKS, OutsideAttack
 from tests.support.http_clients import served
 
 

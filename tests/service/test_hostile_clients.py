@@ -2,8 +2,10 @@
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import httpx
 import pytest
@@ -251,3 +253,30 @@ def test_the_error_of_the_parser_names_no_other_header(server: Server) -> None:
     secret = "Authorization: Bearer not-to-be-shown"  # noqa: S105
     _, body = ask(server.port, f"GET / HTTP/1.1\r\n{HOST}{secret}\r\n folded\r\n\r\n")
     assert "not-to-be-shown" not in json.dumps(body)
+
+
+def test_submissions_that_take_long_leave_threads_for_others() -> None:
+    """Sixty statements wait to be compiled: health, reads and a cancel are answered meanwhile."""
+    release, begun = threading.Event(), threading.Semaphore(0)
+
+    class SlowRun(FakeRun):
+        def submit(self, name: str, sql: str, **more: Any) -> None:
+            begun.release()
+            release.wait(60)
+
+    text = json.dumps({"name": "n", "sql": "SELECT 1"})
+    head = POST.replace("/api/rollback", "/api/queries")
+    request = f"{head}Connection: close\r\nContent-Length: {len(text)}\r\n\r\n{text}"
+    run = SlowRun()
+    run.batch(0)
+    with served(run, limits=Limits(writes=(1000.0, 1000.0))) as slow, ExitStack() as stack:
+        clients = [stack.enter_context(connect(slow.port, request)) for _ in range(60)]
+        for _ in range(4):
+            assert begun.acquire(timeout=30)
+        assert not begun.acquire(blocking=False)
+        for path in ("/healthz", "/api/state"):
+            assert httpx.get(f"{slow.url}{path}", timeout=30).status_code == 200
+        gone = httpx.delete(f"{slow.url}/api/queries/none", headers=WRITE, timeout=30)
+        assert gone.status_code == 400
+        release.set()
+        assert {answer(client)[0] for client in clients} == {200}

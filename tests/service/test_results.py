@@ -18,7 +18,7 @@ from evenflow.model import Plan
 from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.planning.controller import Balancing
 from evenflow.service import Server, serve
-from evenflow.service.results import json_value
+from evenflow.service.results import json_value, results_page
 
 
 class CountingRun:
@@ -128,3 +128,16 @@ def test_values_that_json_would_round_are_text() -> None:
         1 << 53, "9007199254740993", True, None,
     ]  # fmt: skip
     assert json_value({"a": float("-inf")}) == {"a": "-Infinity"}
+
+
+def test_dates_that_python_does_not_have_are_text() -> None:
+    days = pa.array([73_000_000, -800_000, 0, None], pa.int32()).cast(pa.date32())
+    rows = pa.table({"d": days, "s": pa.StructArray.from_arrays([days], ["x"])})
+    page = ResultsPage(rows, ResultPosition(0), ResultPosition(1), 1)
+    shown = results_page("q", page).rows
+    assert [row["d"] for row in shown] == [
+        "<value out of range: 73000000>", "-0221-09-04", "1970-01-01", None,
+    ]  # fmt: skip
+    assert [row["s"] for row in shown][1:] == [
+        "<a date out of range>", {"x": "1970-01-01"}, {"x": None},
+    ]  # fmt: skip

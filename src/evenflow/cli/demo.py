@@ -41,7 +41,9 @@ def demo_command(
     folder = folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     print_progress(f"starting Spark with {count} workers, one per core")
-    spark = open_session(f"local[{count},4]", {}, folder / "spark.log")
+    # The flow that is not fed looks for rows ten times a second, not a hundred times.
+    settings = {"spark.sql.streaming.pollingDelay": "100ms"}
+    spark = open_session(f"local[{count},4]", settings, folder / "spark.log")
     try:
         with page_url(port if page else None) as serve:
             result = run_demo(spark, folder, count, print_progress, serve)

@@ -17,6 +17,7 @@ import numpy as np
 
 from evenflow.cli.comparison import MeasuredBatch, Side, compare_sides
 from evenflow.cli.page import ServePage
+from evenflow.datasets.event_time import SECOND_US, START_US
 from evenflow.datasets.marketplace import Marketplace
 from evenflow.errors import SetupError
 from evenflow.model import Decision, imbalance
@@ -134,14 +135,23 @@ def run_demo(
 
 
 def _write_files(folder: Path) -> list[Path]:
-    """Write a file per batch; Spark reads files in the order of their age."""
+    """Write a file per batch; Spark reads files in the order of their age.
+
+    The orders are of the last seconds, so that the page shows how far they lie back.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
     files = []
+    begin_us = int(time.time() - DATA.batches * DATA.seconds) * SECOND_US
+    later = pa.scalar(begin_us - START_US, pa.duration("us"))
     for number, rows in enumerate(DATA.stream_batches("orders")):
         file = folder / f"{number:06d}.parquet"
-        pq.write_table(rows, file)
+        index = rows.schema.get_field_index("ts")
+        times = pc.add(rows["ts"], later)
+        pq.write_table(rows.set_column(index, rows.schema.field("ts"), times), file)
         os.utime(file, (1e9 + number * 10, 1e9 + number * 10))
         files.append(file)
     return files
@@ -165,7 +175,7 @@ def _flow(
     flow.source("orders", frame, time="ts", watermark="0 seconds")
     flow.query("jumps", QUERY, key="seller")
     with ProgressListener(spark, checkpoint) as progress:
-        run = flow.start("100 milliseconds", balancing=balancing)
+        run = flow.start("0 seconds", balancing=balancing)  # a batch as soon as there is a file
         run.use_progress(progress)
         try:
             yield DemoFlow(name, run, progress, source)

@@ -10,6 +10,7 @@ from evenflow.errors import InputError
 if TYPE_CHECKING:
     from evenflow.spark.protocol.run_note import RunNote
     from evenflow.storage.file_store import FileStore
+    from evenflow.storage.options import StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,14 @@ def find_run(place: str | None, url: str) -> FoundRun:
         return FoundRun(ServiceClient(place or url))
     from evenflow.spark.protocol.run_note import read_run_note
     from evenflow.storage.file_store import FileStore
+    from evenflow.storage.options import StorageOptions
 
     is_spec = place.endswith((".yaml", ".yml"))
-    checkpoint = _checkpoint_of_spec(Path(place)) if is_spec else place
-    store = FileStore(checkpoint)
+    checkpoint, storage = _checkpoint_of_spec(Path(place)) if is_spec else (place, StorageOptions())
+    store = FileStore(checkpoint, options=storage)
     if not store.exists("meta"):
-        what = f"{place} has not been run yet: there is no" if is_spec else "there is no"
+        yet = f"{place} has not been run yet, or is still starting Spark: there is no"
+        what = yet if is_spec else "there is no"
         raise InputError(
             f"{what} checkpoint {checkpoint}; give a specification, a checkpoint or an address"
         )
@@ -62,7 +65,7 @@ def find_run(place: str | None, url: str) -> FoundRun:
     return FoundRun(client, store, note)
 
 
-def _checkpoint_of_spec(path: Path) -> str:
+def _checkpoint_of_spec(path: Path) -> "tuple[str, StorageOptions]":
     from evenflow.spec import checkpoint_of  # loads DuckDB, which a checkpoint does not need
 
     return checkpoint_of(path)

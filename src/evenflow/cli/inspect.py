@@ -1,6 +1,6 @@
 """Commands that show the state of a running service."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -8,21 +8,21 @@ import typer
 from evenflow.cli.client import ServiceClient
 from evenflow.cli.find_run import find_run
 from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
-from evenflow.cli.output import Columns, format_bytes, print_items, print_json, print_rows, safe
+from evenflow.cli.output import (
+    Columns,
+    format_bytes,
+    print_balance,
+    print_items,
+    print_json,
+    print_rows,
+    print_verdicts,
+    safe,
+)
 from evenflow.cli.past_moves import last_decision_of, past_moves_of, print_past_moves, workers
 from evenflow.display import printable
 from evenflow.errors import InputError
 
 _SHOWN_MOVES = 10
-# Figures of a balance, their names with units, and how many digits they are worth.
-_METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "imbalance": ("busiest worker, times the mean", "{:.3f}".format),
-    "max_load": ("busiest worker, CPU seconds per batch", "{:,.3f}".format),
-    "mean_load": ("mean worker, CPU seconds per batch", "{:,.3f}".format),
-    "deviation": ("variation over time, CPU seconds", "{:,.3f}".format),
-    "correlation": ("correlation of the workers, -1 to 1", "{:+.2f}".format),
-    "shipped_bytes": ("streams shipped per batch", format_bytes),
-}
 
 _QUERY_COLUMNS: Columns = {
     "query": lambda query: query["name"],
@@ -97,6 +97,8 @@ def moves_command(
     decisions = ServiceClient(url).get("decisions", limit=limit, all=int(everything))
     if json:
         print_json({"decisions": decisions})
+    elif not decisions:
+        typer.echo("the plan was not changed yet; --all lists every decision with its reason")
     else:
         print_items(decisions, _DECISION_COLUMNS, numbers=(0, 2, 3, 4, 5, 6))
 
@@ -162,19 +164,13 @@ def _print_decision(decision: dict[str, Any]) -> None:
         "predicted": decision["predicted"],
         "measured": _measured(decision),
     }
-    known = {name: metrics for name, metrics in columns.items() if metrics}
-    rows = [
-        (label, *(form(metrics[name]) for metrics in known.values()))
-        for name, (label, form) in _METRICS.items()
-    ]
-    print_rows(("", *known), rows, numbers=range(1, 4))
+    print_balance("", columns)
     if outcome := decision["measured"]:
         size, duration = format_bytes(outcome["handed_bytes"]), outcome["duration_seconds"]
         after = "" if duration is None else f" {duration:.2f} s after the decision"
         pause = f"batch {outcome['pause_seconds']:+.2f} s longer"
         console.print(f"{size} of state transferred{after}, {pause}")
-    for verdict in decision["verdicts"]:
-        console.print(f"[yellow]limit[/]: {safe(verdict['message'])}")
+    print_verdicts(verdict["message"] for verdict in decision["verdicts"])
     complete = decision["move_count"] == len(decision["moves"])
     moves = list(_move_rows(decision, complete=complete))
     if moves:

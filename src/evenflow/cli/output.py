@@ -87,6 +87,41 @@ def format_bytes(value: float) -> str:
     return f"{value:.1f} TB"
 
 
+# Figures of a balance, their names with units, and how many digits they are worth.
+_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "imbalance": ("busiest worker, times the mean", "{:.3f}".format),
+    "mean_imbalance": ("busiest worker, times the mean", "{:.3f}".format),
+    "worst_imbalance": ("in the worst batch, times the mean", "{:.3f}".format),
+    "max_load": ("busiest worker, CPU seconds per batch", "{:,.3f}".format),
+    "busiest_worker_seconds": ("busiest worker, CPU seconds per batch", "{:,.3f}".format),
+    "mean_load": ("mean worker, CPU seconds per batch", "{:,.3f}".format),
+    "mean_worker_seconds": ("mean worker, CPU seconds per batch", "{:,.3f}".format),
+    "deviation": ("variation over time, CPU seconds", "{:,.3f}".format),
+    "correlation": ("correlation of the workers, -1 to 1", "{:+.2f}".format),
+    "shipped_bytes": ("streams shipped per batch", format_bytes),
+    "plans": ("plan changes", "{:,}".format),
+    "moves": ("moves", "{:,}".format),
+    "moved_bytes": ("state moved", format_bytes),
+}
+
+
+def print_balance(title: str, sides: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Print figures of a balance side by side, such as before and predicted."""
+    shown = {name: figures for name, figures in sides.items() if figures}
+    rows = [
+        (label, *(form(side[name]) if name in side else "" for side in shown.values()))
+        for name, (label, form) in _FIGURES.items()
+        if any(name in side for side in shown.values())
+    ]
+    print_rows((title, *shown), rows, numbers=range(1, len(shown) + 1))
+
+
+def print_verdicts(messages: Iterable[str]) -> None:
+    """Print goals that cannot be reached."""
+    for message in messages:
+        Console().print(f"[yellow]limit[/]: {safe(message)}", highlight=False)
+
+
 def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdict]") -> None:
     """Print named values as a small table, and the verdicts below it."""
     table = Table(title=safe(title), show_header=False, title_justify="left")
@@ -94,10 +129,8 @@ def print_result(title: str, rows: Mapping[str, str], verdicts: "Iterable[Verdic
     table.add_column(justify="right")
     for name, value in rows.items():
         table.add_row(safe(name), safe(value))
-    console = Console()
-    console.print(table)
-    for verdict in verdicts:
-        console.print(f"[yellow]limit[/]: {safe(verdict.message)}", highlight=False)
+    Console().print(table)
+    print_verdicts(verdict.message for verdict in verdicts)
 
 
 def print_items(items: Iterable[Any], columns: Columns, numbers: Iterable[int] = ()) -> None:

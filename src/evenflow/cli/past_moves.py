@@ -44,6 +44,9 @@ def print_past_moves(
     """Print the moves; if there are none, what the last decision was."""
     if moves:
         print_items(moves, _COLUMNS, numbers=(0, 5))
+        notes = (split_note(move["message"], move["key"]) for move in moves if key is not None)
+        if note := next(filter(None, notes), ""):
+            typer.echo(f"\n{note}")
         return
     from evenflow.model.words import reason_words
 
@@ -73,7 +76,34 @@ def workers(move: Mapping[str, Any]) -> str:
 def _what_and_why(move: Mapping[str, Any]) -> str:
     from evenflow.model.words import decision_words
 
-    return decision_words(move["trigger"], move["reason"], changed=True)
+    why = decision_words(move["trigger"], move["reason"], changed=True)
+    return "; ".join(filter(None, [split_words(move), why]))
+
+
+def split_words(move: Mapping[str, Any]) -> str:
+    """Return how many workers share the key after a move; empty if it was and is whole.
+
+    >>> split_words({"owners_before": [0], "owners_after": [0, 3, 5]})
+    'split over 3 workers'
+    >>> split_words({"owners_before": [0, 3], "owners_after": [3]}), split_words({})
+    ('no longer split', '')
+    """
+    shared = len(move.get("owners_after") or ())
+    if shared > 1:
+        return f"split over {shared} workers"
+    return "no longer split" if len(move.get("owners_before") or ()) > 1 else ""
+
+
+def split_note(message: str, key: str | None) -> str:
+    """Return what a decision says about a key that was split; empty if it says nothing.
+
+    >>> split_note("keys of q: ...; key a is 38 % of q; split over 3 workers: 0, 2, 5", "a")
+    'key a is 38 % of q; split over 3 workers: 0, 2, 5'
+    >>> split_note("keys of q: from 1.300 to 1.020 times the mean", "a")
+    ''
+    """
+    _, found, rest = f"; {message}".partition(f"; key {key} is ")
+    return f"key {key} is " + "; ".join(rest.split("; ")[:2]) if found else ""
 
 
 def _imbalance(move: Mapping[str, Any]) -> str:

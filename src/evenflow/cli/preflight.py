@@ -13,15 +13,18 @@ def check_start(checked: CheckedSpec, *, serves: bool) -> None:
     from evenflow.spark.spec_diff import spec_diff
     from evenflow.storage.file_store import FileStore
 
-    if serves:
-        _check_port(checked.spec.service.host, checked.spec.service.port)
-    store = FileStore(checked.resolve(checked.spec.checkpoint))
-    note = read_run_note(store)
+    store = FileStore(checked.resolve(checked.spec.checkpoint), options=checked.storage)
+    try:
+        note = read_run_note(store)
+    except OSError as error:
+        raise SetupError(f"cannot read the checkpoint {store.uri}: {error}") from None
     if note is not None and note.is_running:
         raise InputError(
             f"the checkpoint {store.uri} is in use by another run, process {note.pid}; stop it "
             f"with: evenflow stop {checked.resolve(checked.spec.checkpoint)}"
         )
+    if serves:
+        _check_port(checked.spec.service.host, checked.spec.service.port)
     refusal = spec_diff(checked).refusal
     if refusal is not None:
         raise InputError(refusal)

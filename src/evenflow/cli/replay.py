@@ -10,9 +10,9 @@ import typer
 from evenflow.cli.options import JsonOption
 from evenflow.cli.output import (
     format_bytes,
-    format_figures,
+    print_balance,
     print_json,
-    print_result,
+    print_verdicts,
     verdicts_to_json,
 )
 from evenflow.errors import InputError
@@ -66,8 +66,9 @@ def replay_command(
     if json:
         print_json({**result, "decisions": [_decision_to_json(each) for each in decisions]})
         return
-    rows = _side_by_side(result, "recorded", "replayed")
-    print_result(f"{len(snapshots)} batches replayed", rows, decisions[-1].verdicts)
+    sides = {side: result[side] for side in ("recorded", "replayed")}
+    print_balance(f"{len(snapshots)} batches replayed", sides)
+    print_verdicts(verdict.message for verdict in decisions[-1].verdicts)
 
 
 def whatif_command(
@@ -95,10 +96,9 @@ def whatif_command(
     if json:
         print_json({**result, "verdicts": verdicts_to_json(predicted.verdicts)})
         return
-    rows = _side_by_side(result, "before", "after")
-    rows["moves"] = f"{result['moves']:,}"
-    rows["moved bytes"] = f"{result['moved_bytes']:,.4g}"
-    print_result("what if", rows, predicted.verdicts)
+    totals = {"moves": result["moves"], "moved_bytes": result["moved_bytes"]}
+    print_balance("what if", {"before": result["before"], "after": {**result["after"], **totals}})
+    print_verdicts(verdict.message for verdict in predicted.verdicts)
     typer.echo(what_if_sentence(result))
     if predicted.message:
         typer.echo(f"The plan: {predicted.message}")
@@ -118,14 +118,6 @@ def what_if_sentence(result: Mapping[str, Any]) -> str:
         f"{before['imbalance']:.2f}. It takes {moves} and {format_bytes(result['moved_bytes'])} of "
         "state."
     )
-
-
-def _side_by_side(result: Mapping[str, Any], *sides: str) -> dict[str, str]:
-    return {
-        f"{name}, {side}": text
-        for side in sides
-        for name, text in format_figures(result[side]).items()
-    }
 
 
 def parse_settings(texts: list[str]) -> dict[str, Any]:

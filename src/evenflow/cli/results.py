@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evenflow.cli.find_run import FoundRun, find_run
 from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import print_json, print_progress, print_rows
+
+if TYPE_CHECKING:
+    from evenflow.spec import CheckedSpec
 
 _POLL_SECONDS = 1.0
 _SHOWN_QUERIES, _SHOWN_ROWS = 3, 3
@@ -38,13 +41,14 @@ def results_command(
         shown = shown or bool(page["rows"])
 
 
-def print_newest_results(checkpoint: str, run: str) -> None:
+def print_newest_results(checked: "CheckedSpec", run: str) -> None:
     """Show some results at the end of a run: a few rows of a few queries."""
     from evenflow.service.results import results_page
     from evenflow.spark.protocol.stored_results import StoredResults
     from evenflow.storage.file_store import FileStore
 
-    stored, shown = StoredResults(FileStore(checkpoint)), 0
+    checkpoint = checked.resolve(checked.spec.checkpoint)
+    stored, shown = StoredResults(FileStore(checkpoint, options=checked.storage)), 0
     names = stored.names()
     for name in names:
         page = results_page(name, stored.page(name, None, _SHOWN_ROWS)).model_dump()
@@ -80,10 +84,10 @@ def _pages(found: FoundRun, name: str, limit: int, *, follow: bool) -> Iterator[
 
 def _print_page(page: dict[str, Any], *, head: bool) -> None:
     if not page["rows"]:
-        print_progress(
-            f"{page['query']} has no results yet ({page['committed']} batches are committed); "
-            "a window is emitted when newer rows move the watermark past its end"
-        )
+        why = "no batch is committed"
+        if page["committed"]:
+            why = "a window is emitted when newer rows move the watermark past its end"
+        print_progress(f"{page['query']} has no results yet: {why}")
         return
     columns = [column["name"] for column in page["columns"]]
     rows = [tuple(_cell(row[column]) for column in columns) for row in page["rows"]]

@@ -84,7 +84,7 @@ def run_command(
         print_json(summary)
     else:
         print_run_summary(summary)
-        print_newest_results(checkpoint, str(spec))
+        print_newest_results(checked, str(spec))
     raise typer.Exit(int(summary["exit_code"]))
 
 

@@ -117,6 +117,8 @@ def _run_once(
     sources = count_of(len(spec.sources), "sources")
     print_progress(f"{spec.name}: preparing {sources} and {count_of(hosted, 'queries')}")
     flow = flow_from_spec(checked, spark, checkpoint, with_sinks=balanced)
+    if balanced and interrupted.is_set():  # nothing has begun
+        raise SystemExit(EXIT_INTERRUPTED)
     stats, reporter = RunStats(spec.workers), RunReporter()
     bounded = spec.available_now or spec.compare is not None
     balancing = checked.balancing if balanced else None

@@ -1,6 +1,7 @@
 """`evenflow status` and `evenflow list`: how runs are, running or stopped."""
 
 import time
+from pathlib import PurePath
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ _LIST_COLUMNS: Columns = {
     "page": lambda run: run["url"] or "",
     "checkpoint": lambda run: run["checkpoint"] or "",
 }
+_PAGES = {"starting": "not served yet"}
 
 
 def status_command(
@@ -38,21 +40,36 @@ def status_command(
         _print_status(status)
 
 
-def list_command(json: JsonOption = False) -> None:
+def list_command(
+    url: Annotated[
+        str | None, typer.Option(help="Address of a service: list only its run.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """List the runs that `evenflow run` started on this machine and whose checkpoint exists."""
-    runs = []
-    for known in known_runs():
-        try:
-            status = run_status(find_run(known.checkpoint, DEFAULT_URL))
-        except (InputError, OSError):  # the checkpoint was deleted or cannot be read
-            continue
-        runs.append({"name": known.name, "spec": known.spec, **status})
+    runs = _known_statuses() if url is None else [_served_status(url)]
     if json:
         print_json({"runs": runs})
     elif runs:
         print_items(runs, _LIST_COLUMNS, numbers=(2,))
     else:
         typer.echo("no runs yet; start one with: evenflow run SPEC")
+
+
+def _known_statuses() -> list[dict[str, Any]]:
+    statuses = []
+    for known in known_runs():
+        try:
+            status = run_status(find_run(known.checkpoint, DEFAULT_URL))
+        except (InputError, OSError):  # the checkpoint was deleted or cannot be read
+            continue
+        statuses.append({"name": known.name, "spec": known.spec, **status})
+    return statuses
+
+
+def _served_status(url: str) -> dict[str, Any]:
+    status = run_status(find_run(url, url))
+    return {"name": PurePath(status["checkpoint"]).name, "spec": None, **status}
 
 
 def run_status(found: FoundRun) -> dict[str, Any]:
@@ -109,6 +126,7 @@ def _stored_status(found: FoundRun) -> dict[str, Any]:
     head = StoredResults(store).head()
     names = Ledger(store).registry(head.registry_version).by_uid
     running = note is not None and note.is_running
+    starting = running and note is not None and note.first_batch >= head.batch
     unknown = note is not None and not note.is_local and note.ended_at is None
     behind = {}
     for sink in store.list_names("sinks"):
@@ -116,8 +134,9 @@ def _stored_status(found: FoundRun) -> dict[str, Any]:
             noted = delivery_note(store, f"sinks/{sink}/{query}")
             if noted is not None and noted["next"] < head.batch:
                 behind[f"{sink}/{query}"] = head.batch - noted["next"]
+    state = "running" if running else "unknown" if unknown else "stopped"
     return {
-        "state": "running" if running else "unknown" if unknown else "stopped",
+        "state": "starting" if starting else state,
         "batches": head.batch,
         "queries": len(names),
         "quarantined": {names[u].name: why for u, why in head.quarantined.items() if u in names},
@@ -132,7 +151,10 @@ def _stored_status(found: FoundRun) -> dict[str, Any]:
 
 
 def _print_status(status: dict[str, Any]) -> None:
-    rows = [("state", _state_line(status)), ("page", status["url"] or "not served")]
+    rows = [
+        ("state", _state_line(status)),
+        ("page", status["url"] or _PAGES.get(status["state"], "not served")),
+    ]
     rows += [("checkpoint", status["checkpoint"])] if status["checkpoint"] else []
     rows += [("batches", f"{status['batches'] or 0:,} committed")]
     rows += [("queries", f"{status['queries'] or 0:,}, {len(status['quarantined']):,} quarantined")]

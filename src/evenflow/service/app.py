@@ -124,7 +124,8 @@ class _Dispatch:
             if endpoint.follow is not None and wants_events(request):
                 return cast("Response", await endpoint.follow(request))
             arguments = (request,) if body is None else (request, body)
-            result = await run_in_threadpool(endpoint.handle, *arguments)
+            async with endpoint.slots:
+                result = await run_in_threadpool(endpoint.handle, *arguments)
             response = Response(_ANY.dump_json(result), media_type=_JSON_TYPE)
         except ClientDisconnect:
             response = Response(status_code=400)  # nobody is there to get it

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +29,7 @@ from evenflow.service.tokens import LOCAL_CALLER, Caller, TokenBook
 WRITE_HEADER = "x-evenflow"
 TOKEN_COOKIE = "evenflow_token"  # noqa: S105 - its name, not a token
 MAX_BODY_BYTES = 1 << 20
+_TOO_LARGE = f"the body exceeds {MAX_BODY_BYTES} bytes; send it in parts"
 _SAFE_METHODS, _WRITE_METHODS = ("GET", "HEAD"), ("POST", "DELETE")
 _PUBLIC_PATHS = ("/healthz", "/readyz")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
@@ -53,8 +55,11 @@ class AccessPolicy:
     is_encrypted: bool = False
 
 
-class _TooLargeError(Exception):
-    pass
+class _TooLargeError(HTTPException):
+    """The body is too long; noticed while an endpoint reads it, which answers with it."""
+
+    def __init__(self) -> None:
+        super().__init__(413, _TOO_LARGE)
 
 
 class Guard:
@@ -210,7 +215,7 @@ def error_response(status: int, text: str, headers: Mapping[str, str] | None = N
 
 
 def _too_large() -> Response:
-    return error_response(413, f"the body exceeds {MAX_BODY_BYTES} bytes; send it in parts")
+    return error_response(413, _TOO_LARGE)
 
 
 def _host_name(host: str) -> str:

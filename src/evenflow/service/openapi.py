@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, get_args
 
@@ -42,7 +43,8 @@ class Endpoint:
     """One method and path; `handle` takes the request and, if there is one, the parsed body.
 
     `response` is the schema of the response, or of its items if `is_list`. `follow` answers a
-    client that asks for server-sent events.
+    client that asks for server-sent events. `slots` limits how many requests are handled at once,
+    where one may take seconds: threads for the others are left.
     """
 
     method: str
@@ -56,6 +58,7 @@ class Endpoint:
     follow: Any = None
     role: Role = Role.READ
     command: str = ""  # of a write, for the audit log
+    slots: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
 
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -21,7 +22,7 @@ from evenflow.service.results_schema import ColumnInfo, ResultsInfo
 from evenflow.service.run_protocol import RunProtocol
 
 _PAGE_ROWS = 100
-_MAX_FOLLOWERS = 32
+_MAX_FOLLOWERS, _MAX_READERS = 32, 4
 _POLL_SECONDS, _HEARTBEAT_SECONDS = 0.5, 15.0
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _MAX_EXACT_INT = 1 << 53  # beyond it, readers of JSON such as browsers round
@@ -30,15 +31,40 @@ _MAX_EXACT_INT = 1 << 53  # beyond it, readers of JSON such as browsers round
 def results_page(name: str, page: ResultsPage) -> ResultsInfo:
     """Return a page as JSON values."""
     rows = page.rows
+    columns = [_values(column) for column in rows.columns]
     return ResultsInfo(
         query=name,
         columns=[ColumnInfo(name=f.name, type=str(f.type)) for f in rows.schema],
-        rows=[{key: json_value(value) for key, value in row.items()} for row in rows.to_pylist()],
+        rows=[
+            dict(zip(rows.column_names, map(json_value, row), strict=True))
+            for row in zip(*columns, strict=True)
+        ],
         first=str(page.first),
         next=str(page.next),
         complete=page.complete,
         committed=page.committed,
     )
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column; as text if Python has no such dates."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        if pa.types.is_temporal(column.type):
+            return list(column.cast(pa.string()).to_pylist())
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return "<a date out of range>"
+
+
+def _page_json(name: str, page: ResultsPage) -> str:
+    return results_page(name, page).model_dump_json()
 
 
 def json_value(value: Any) -> Any:
@@ -68,11 +94,16 @@ def _as_text(value: Any) -> str:
 
 
 class ResultStreams:
-    """Answers requests for results; counts the clients that follow. Lives as long as the server."""
+    """Answers requests for results; counts the clients that follow. Lives as long as the server.
+
+    A page is small, but the batches that it is cut from may be large, so few are read at once:
+    `slots` has a place for each.
+    """
 
     def __init__(self, run: RunProtocol) -> None:
         self._run = run
         self._followers = 0
+        self.slots = asyncio.Semaphore(_MAX_READERS)
 
     def page(self, request: Request) -> ResultsInfo:
         """Return one page: from `since` on, or the newest rows."""
@@ -82,13 +113,17 @@ class ResultStreams:
     async def follow(self, request: Request) -> Response:
         """Return server-sent events: a page for each commit with rows, until the run ends."""
         name, since, limit = _parameters(request)
+        first = await self._read(name, since, limit)
         if self._followers >= _MAX_FOLLOWERS:
             message = f"at most {_MAX_FOLLOWERS} clients can follow results; close one"
             return JSONResponse({"error": message}, 503, headers={"retry-after": "10"})
-        first = await run_in_threadpool(self._run.results_page, name, since, limit)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         events = self._events(name, first, limit)
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+    async def _read(self, name: str, since: ResultPosition | None, limit: int) -> ResultsPage:
+        async with self.slots:
+            return await run_in_threadpool(self._run.results_page, name, since, limit)
 
     async def _events(self, name: str, page: ResultsPage, limit: int) -> AsyncIterator[str]:
         self._followers += 1
@@ -97,8 +132,8 @@ class ResultStreams:
             yield "retry: 2000\n\n"
             while True:
                 if len(page.rows) or not page.complete:
-                    info = results_page(name, page)
-                    yield f"id: {page.next}\nevent: rows\ndata: {info.model_dump_json()}\n\n"
+                    data = await run_in_threadpool(_page_json, name, page)
+                    yield f"id: {page.next}\nevent: rows\ndata: {data}\n\n"
                     silent = 0.0
                 elif not self._run.is_active:
                     yield "event: end\ndata: {}\n\n"
@@ -109,7 +144,7 @@ class ResultStreams:
                 if page.complete:
                     await asyncio.sleep(_POLL_SECONDS)
                     silent += _POLL_SECONDS
-                page = await run_in_threadpool(self._run.results_page, name, page.next, limit)
+                page = await self._read(name, page.next, limit)
         finally:
             self._followers -= 1
 

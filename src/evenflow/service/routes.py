@@ -1,7 +1,9 @@
 """The endpoints of the API: reads answer from the last published state, writes call the run."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from dataclasses import replace as replaced
 from functools import partial
 from importlib.metadata import version
 from typing import Any, get_args
@@ -30,6 +32,7 @@ from evenflow.service.watcher import PublishedState, Watcher
 
 _QUERY, _SUBSCRIPTIONS = "/api/queries/{name}", "/api/templates/{name}/subscriptions"
 _PROPOSAL = "/api/proposals/{number}"
+_MAX_COMPILES = 4  # that wait for the process that compiles
 _NEXT_BATCH = "from the next batch boundary on"
 
 
@@ -138,6 +141,7 @@ def read_endpoints(watcher: Watcher, hub: EventHub, results: ResultStreams) -> I
     yield Endpoint(
         "GET", f"{_QUERY}/results", "Results of a query, as pages or server-sent events",
         results.page, ResultsInfo, parameters=("since", "limit"), follow=results.follow,
+        slots=results.slots,
     )  # fmt: skip
     yield from course_endpoints(current, watcher.log)
     yield _get("/api/me", "Who you are and what you may do", me, schemas.CallerInfo)
@@ -174,6 +178,7 @@ def _get(path: str, summary: str, handle: Any, response: Any, *names: str) -> En
 
 def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
     """Return the POST and DELETE endpoints; a handler calls the run and returns a message."""
+    compiles = asyncio.Semaphore(_MAX_COMPILES)  # a cancel never waits for them
 
     def submit(_: str, body: requests.SubmitRequest) -> str:
         host = run.submit_template if body.template else run.submit
@@ -269,9 +274,10 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
 
         command = handler.__name__
         response = schemas.Accepted
-        return Endpoint(
+        made = Endpoint(
             method, path, summary, handle, response, body=body, role=role, command=command
         )
+        return replaced(made, slots=compiles) if handler in (submit, replace) else made
 
     post, delete = partial(write, Role.SUBMIT, "POST"), partial(write, Role.SUBMIT, "DELETE")
     operate = partial(write, Role.OPERATE, "POST")

@@ -42,6 +42,7 @@ from evenflow.spark.driver.sink_target import (
     check_sinks,
     declare_sink,
     sink_targets,
+    upsert_keys,
 )
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.driver.tenant_checks import check_declared
@@ -271,12 +272,12 @@ class Flow(query_api.QueryMethods):
         batch: they are quarantined with their state, so they can be resumed. This is how to start
         if a batch fails every time.
         """
-        duration_us(trigger, "trigger")
+        trigger_seconds = duration_us(trigger, "trigger") / 1e6
         check_settings(self._spark)
         use_interpreter(self._spark)
         stop_progress_bar(self._spark)
         options = MeasureOptions(measure, emulated_cost)
-        check_sinks(self._sinks, self.queries)
+        check_sinks(self._sinks, upsert_keys(self.queries))
         if not self._sources:
             raise InputError("a flow needs at least one source; call source() first")
         balancer = Balancer(balancing or Balancing.off(), controller)
@@ -285,7 +286,7 @@ class Flow(query_api.QueryMethods):
         limiter = Limiter(
             tenants,
             cores=self._spark.sparkContext.defaultParallelism,
-            trigger_seconds=None if available_now else duration_us(trigger, "trigger") / 1e6,
+            trigger_seconds=None if available_now else trigger_seconds or None,
         )
         committer = Committer(
             self._store, self._plan.workers, balancer, self._keep_results, alerts, limiter
@@ -300,7 +301,7 @@ class Flow(query_api.QueryMethods):
                 self._source_options,
                 self.runtime,
                 options,
-                self._find_targets,
+                lambda names: self._targets(names, committer.commands.next_registry().queries),
             )
             run.begin(None if available_now else trigger)
         except BaseException:
@@ -308,8 +309,10 @@ class Flow(query_api.QueryMethods):
             raise
         return run
 
-    def _find_targets(self, names: Iterable[str]) -> tuple[SinkTarget, ...]:
-        return sink_targets(self._sinks, names, self.queries)
+    def _targets(
+        self, names: Iterable[str], hosted: Mapping[str, Hosted]
+    ) -> tuple[SinkTarget, ...]:
+        return sink_targets(self._sinks, names, self.queries, upsert_keys(hosted))
 
     def _open_checkpoint(
         self, committer: Committer, without: Collection[str], *, safe: bool

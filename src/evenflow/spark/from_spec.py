@@ -73,7 +73,7 @@ def _declare_query(flow: Flow, checked: CheckedSpec, name: str) -> None:
     spec = checked.spec
     if name in spec.queries:
         q = spec.queries[name]
-        flow.query(name, q.sql, **_hosting(q))
+        flow.query(name, q.sql, mode=q.mode, ttl=q.ttl, **_hosting(q))
     elif name in spec.templates:
         t = spec.templates[name]
         flow.template(name, t.sql, **_hosting(t))

@@ -20,6 +20,7 @@ from evenflow.spark.driver.submission import (
 )
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.sql import Operator, operator_path
+from evenflow.sql.compile.hints import with_hints
 
 
 class QueryMethods(ABC):
@@ -47,15 +48,19 @@ def query(
     publish: bool = False,
     worker: int | None = None,
     tenant: str | None = None,
+    mode: str = "append",
+    ttl: str | None = None,
 ) -> Hosted:
     """Host a continuous query: on one worker, or with `key` spread over all of them.
 
     `publish` makes its results a stream for other queries; `worker` pins it to a worker; `tenant`
-    is whose limits it counts towards. A query that cannot run continuously is refused with what to
-    write instead.
+    is whose limits it counts towards. With `mode="update"` an aggregate also returns results that
+    are not complete; groups without a window are then forgotten when they have no row for `ttl`. A
+    query that cannot run continuously is refused with what to write instead.
     """
+    text = with_hints(sql, mode, ttl)
     return self._submit(
-        Submission(QueryForm.QUERY, name, sql, key_spec(key), publish, worker, tenant=tenant)
+        Submission(QueryForm.QUERY, name, text, key_spec(key), publish, worker, tenant=tenant)
     )
 
 

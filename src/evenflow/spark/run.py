@@ -93,6 +93,7 @@ class Run(RunCommands):
     def begin(self, trigger: str | None) -> None:
         """Start Spark's query: every `trigger`, or once over all rows there are."""
         self._trigger = trigger
+        self._note = replace(self._note, first_batch=self.committed)
         write_run_note(self.checkpoint, self._note)
         stop_at_exit(self)
         self._query = self._start_query()
@@ -339,6 +340,7 @@ class Run(RunCommands):
             return self._commands.submit(command, checked).queries[hosted.name]
 
     def _subscribe(self, name: str, rows: pa.Table) -> None:
+        self._commands.try_subscriptions(name, rows)  # no batch waits for it
         with self._commands.lock:
             tenants = self._committer.limiter.tenants
             self._commands.check_subscriptions(name, len(rows), tenants)

@@ -107,13 +107,16 @@ def _definition(query: HostedSpec) -> tuple[QueryForm, str, tuple[str, ...]]:
     if isinstance(query, TemplateSpec):
         return QueryForm.TEMPLATE, query.sql, ()
     if isinstance(query, QuerySpec):
-        return QueryForm.QUERY, query.sql, ()
+        return QueryForm.QUERY, query.text, ()
     raise TypeError(f"{type(query).__name__} is no query, template or operator")
 
 
 def _add_published_stream(
     log: ProblemLog, where: FieldPath, program: CompiledQuery, catalog: Catalog
 ) -> Catalog:
+    if program.upsert_key is not None:
+        log.add((*where, "publish"), "results in update mode cannot be published")
+        return catalog
     if program.time is None:
         message = "the result has no event-time column; select the time of a stream or a window"
         log.add((*where, "publish"), message)

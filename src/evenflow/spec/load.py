@@ -20,6 +20,7 @@ from evenflow.spec.document import (
 )
 from evenflow.spec.files import resolve_path
 from evenflow.spec.models import Spec
+from evenflow.storage.options import StorageOptions, storage_options
 
 _EXPECTED_TYPES = {
     "string_type": "a string",
@@ -76,12 +77,15 @@ def read_document(path: Path, overrides: Sequence[str] = ()) -> Document:
     return document
 
 
-def checkpoint_of(path: Path) -> str:
-    """Return the checkpoint that a specification names, without checking the rest of it."""
-    value = read_document(path).value.get("checkpoint")
+def checkpoint_of(path: Path) -> tuple[str, StorageOptions]:
+    """Return the checkpoint of a specification and its storage, without checking the rest."""
+    document = read_document(path)
+    value, storage = document.value.get("checkpoint"), document.value.get("storage", {})
     if not isinstance(value, str):
         raise InputError(f"{path}: checkpoint: is required but missing")
-    return resolve_path(value, path.resolve().parent)
+    if not isinstance(storage, dict):
+        raise InputError(f"{path}: storage: must be a mapping, got {storage!r}")
+    return resolve_path(value, path.resolve().parent), storage_options(storage)
 
 
 def _read(path: Path) -> str:

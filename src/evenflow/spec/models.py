@@ -14,6 +14,7 @@ from evenflow.spec.datasets import DatasetSpec
 from evenflow.spec.service_model import ServiceSpec
 from evenflow.spec.sink_model import SinkSpec
 from evenflow.spec.tenant_model import TenantSpec
+from evenflow.sql.compile.hints import with_hints
 
 
 class InputSpec(SpecModel):
@@ -115,6 +116,21 @@ class QuerySpec(HostedSpec):
     """A continuous SELECT; `name: SELECT ...` is short for `name: {sql: SELECT ...}`."""
 
     sql: str = Field(description="Spark SQL.")
+    mode: Literal["append", "update"] = Field(
+        "append",
+        description="`update`: also results that are not complete yet, each in the place of an "
+        "earlier one.",
+    )
+    ttl: str | None = Field(
+        None,
+        description="For `update` without a window: forget a group that has had no row for so "
+        "long: `1 hour`.",
+    )
+
+    @property
+    def text(self) -> str:
+        """The SQL with its mode."""
+        return with_hints(self.sql, self.mode, self.ttl)
 
 
 class SubscriptionsSpec(SpecModel):

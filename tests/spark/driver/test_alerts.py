@@ -47,7 +47,9 @@ def test_a_rule_fires_and_ends_after_so_many_batches_in_a_row(
     (alert,) = book.alerts
     assert (alert.state, alert.batch, alert.ended_at) == ("resolved", 5, 11.0)
     lines = [record.getMessage() for record in caplog.records]
-    assert lines == ["batch 5: busiest at 2.0", "over since batch 5: busiest at 2.0"], "told once"
+    assert lines == ["batch 5: busiest at 2.0", "over, it began at batch 5: busiest at 2.0"], (
+        "told once"
+    )
 
 
 def test_a_batch_without_work_neither_fires_nor_ends() -> None:

@@ -114,3 +114,27 @@ def test_wrong_sinks_are_refused_before_anything_starts(
     with pytest.raises(InputError, match=problem.replace("`", ".")):
         flow.sink("out", **fields)  # type: ignore[arg-type]
         flow.start()
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"path": "x"}, "the format parquet cannot update the results of 'live'; use jdbc"),
+        ({"format": "delta", "path": "x"}, "the format delta cannot update"),
+        ({"format": "kafka"}, "needs a key for Kafka"),
+    ],
+)
+def test_sinks_that_cannot_update_refuse_update_mode(
+    spark: SparkSession, tmp_path: Path, fields: dict[str, object], problem: str
+) -> None:
+    flow = Flow(spark, workers=1, checkpoint=str(tmp_path))
+    frame = spark.readStream.format("rate").load()
+    flow.source("ticks", frame, time="timestamp", watermark="1 second")
+    sql = "SELECT value % 3 AS k, count(*) AS n FROM ticks GROUP BY value % 3"
+    flow.query("live", sql, mode="update", ttl="1 hour")
+    assert flow.queries["live"].upsert_key == ("k",)
+    with pytest.raises(InputError, match=problem):
+        flow.sink("out", **fields)  # type: ignore[arg-type]
+        flow.start()
+    with pytest.raises(InputError, match="cannot be published"):
+        flow.query("shown", sql, mode="update", ttl="1 hour", publish=True)

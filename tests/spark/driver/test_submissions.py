@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.hostile_sql import nest
 from tests.support.local_runtime import Local
 from tests.support.submissions import STREAMS, SUBMISSIONS
 
@@ -14,7 +15,7 @@ from evenflow.spark.driver import submission
 from evenflow.spark.driver.commands import CommandLog
 from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.submission import Submission
-from evenflow.sql import Program, compile_definition
+from evenflow.sql import Program, compile_definition, types
 from evenflow.sql.compile_process import CompileProcess
 from evenflow.sql.compile_server import CompileRequest
 
@@ -73,3 +74,18 @@ def refusal_of(commands: CommandLog, submission: Submission) -> str:
     with pytest.raises(InputError) as refused:
         commands.compile(submission)
     return str(refused.value)
+
+
+def test_what_could_be_stored_and_not_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow writes a type of 150 levels and cannot read it: no batch would run again."""
+    monkeypatch.setattr(types, "MAX_LEVELS", 1000)
+    local = Local(tmp_path, STREAMS, SUBMISSIONS[:1], workers=2)
+    stream = next(iter(STREAMS))
+    deep = nest("array({})", 150, "1")
+    with pytest.raises(InputError, match="'deep' cannot be stored: OSError"):
+        local.committer.commands.submit(
+            Submission("query", "deep", f"SELECT {deep} AS c FROM {stream}")
+        )
+    assert "deep" not in local.committer.commands.next_registry().queries

@@ -100,6 +100,6 @@ class AlertBook:
             if alert.ended_at is None:
                 _log.warning("batch %s: %s", alert.batch, alert.message, extra=facts)
             else:
-                _log.info("over since batch %s: %s", alert.batch, alert.message, extra=facts)
+                _log.info("over, it began at batch %s: %s", alert.batch, alert.message, extra=facts)
         if self._webhook is not None and self._goes_to(alert, AlertTarget.WEBHOOK):
             self._webhook.send(alert)

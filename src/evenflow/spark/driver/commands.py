@@ -31,7 +31,7 @@ from evenflow.spark.driver.plan_changes import (
     place_waiting_queries,
 )
 from evenflow.spark.driver.replacement import ReplaceQuery, switch_filled
-from evenflow.spark.driver.submission import CheckedProgram, Submission
+from evenflow.spark.driver.submission import CheckedProgram, Submission, try_subscriptions
 from evenflow.spark.driver.tenant_checks import check_queries, check_subscriptions
 from evenflow.spark.protocol.ledger import Entry, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
@@ -127,6 +127,13 @@ class CommandLog:
         fault_point("driver.command")
         self._checkpoint.wake()
         return pending.registry
+
+    def try_subscriptions(self, name: str, rows: pa.Table) -> None:
+        """Refuse subscriptions with which a template fails for all; call it without the lock."""
+        with self.lock:
+            registry = self._pending_or_current().registry
+        if name in registry.queries:
+            try_subscriptions(registry.queries[name], registry, rows)
 
     def subscribe(self, name: str, rows: pa.Table, *, subscribe: bool) -> None:
         """Add or remove subscriptions of a template at the next commit."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from evenflow.errors import InputError
 from evenflow.names import check_name
+from evenflow.spark.protocol.registry import Hosted
 from evenflow.spec.sink_model import SinkSpec, sink_problems
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ ForeachBatch = Callable[["DataFrame", Delivery], Any]
 class SinkTarget:
     """One query and the sink that gets its results; `problem` says why it cannot.
 
-    `function` is called with the results instead of writing them.
+    `function` is called with the results instead of writing them. `upsert_key` are the columns that
+    identify a result of a query in update mode.
     """
 
     sink: str
@@ -48,6 +51,7 @@ class SinkTarget:
     table: str | None = None
     problem: str | None = None
     function: ForeachBatch | None = None
+    upsert_key: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +87,46 @@ def declare_sink(
     return Sink(SinkSpec.model_validate(fields), function)
 
 
-def check_sinks(sinks: Mapping[str, Sink], hosted: Collection[str]) -> None:
+UpsertKeys = Mapping[str, tuple[str, ...] | None]  # of queries; None if results never change
+
+
+def upsert_keys(hosted: Mapping[str, Hosted]) -> UpsertKeys:
+    """Return the columns that identify a result of each query."""
+    return {name: query.upsert_key for name, query in hosted.items()}
+
+
+def check_sinks(sinks: Mapping[str, Sink], hosted: UpsertKeys) -> None:
     """Refuse a sink that cannot deliver the results of the hosted queries."""
     for name, sink in sinks.items():
         for place, problem in sink_problems(sink.spec, hosted):
             raise InputError(f"sink {name!r}: {'.'.join(map(str, place))} {problem}")
+        for query in hosted if sink.spec.queries == "*" else sink.spec.queries:
+            if hosted[query] is not None and (refused := _update_problem(sink, query)):
+                raise InputError(f"sink {name!r}: {refused}")
+
+
+def _update_problem(sink: Sink, query: str) -> str | None:
+    """Say why a sink cannot take the results of a query in update mode, if it cannot."""
+    spec = sink.spec
+    has_key = any(item.lower().endswith(" as key") for item in spec.select)
+    if sink.function is not None or spec.format in ("console", "jdbc"):
+        return None
+    if spec.format == "kafka":
+        return None if has_key else (
+            f"results of {query!r} are updated, so `select` needs a key for Kafka, such as "
+            "`CAST(id AS STRING) AS key`"
+        )  # fmt: skip
+    return (
+        f"the format {spec.format} cannot update the results of {query!r}; use jdbc, kafka with a "
+        "key or foreach_batch"
+    )
 
 
 def sink_targets(
-    sinks: Mapping[str, Sink], names: Iterable[str], declared: Iterable[str]
+    sinks: Mapping[str, Sink],
+    names: Iterable[str],
+    declared: Iterable[str],
+    keys: UpsertKeys = MappingProxyType({}),
 ) -> tuple[SinkTarget, ...]:
     """Return the targets of sinks for the queries `names`, which have results by now.
 
@@ -109,8 +144,11 @@ def sink_targets(
                     f"its results would go to the same place as those of other queries; add "
                     f"{QUERY_PLACEHOLDER} to the path or table of sink {name!r}"
                 )
+            key = keys.get(query)
+            if key is not None:
+                problem = problem or _update_problem(sink, query)
             path, table = (_fill_in(text, query) for text in (spec.path, spec.table))
-            targets.append(SinkTarget(name, query, spec, path, table, problem, sink.function))
+            targets.append(SinkTarget(name, query, spec, path, table, problem, sink.function, key))
     return tuple(targets)
 
 

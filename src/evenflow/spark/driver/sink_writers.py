@@ -6,6 +6,7 @@
 | delta                  | is skipped by its transaction number: each row once                     |
 | iceberg                | is skipped by a property of its snapshot: each row once                 |
 | jdbc                   | replaces the rows of its batches in one transaction: each row once      |
+|                        | (in update mode: the rows of its keys)                                  |
 | kafka                  | appends again; the header `evenflow-batch` tells repetitions apart      |
 | others, foreach_batch  | appends again: at least once                                            |
 """
@@ -131,19 +132,38 @@ def _write_kafka(frame: "DataFrame", target: SinkTarget, _: Delivery) -> None:
 def _write_jdbc(frame: "DataFrame", target: SinkTarget, _: Delivery) -> None:
     """Write to a staging table, then replace the rows of its batches in one transaction."""
     kept = [*target.spec.select, BATCH_COLUMN] if target.spec.select else ["*"]
-    rows, table = frame.selectExpr(*kept), str(target.table)
+    rows, table = _last_versions(frame, target).selectExpr(*kept), str(target.table)
     staging = f"{table}_staging"
     options = {**spark_options(target.spec.options), "dbtable": staging}
     rows.write.format("jdbc").options(**options).mode("overwrite").save()
     columns = ", ".join(f'"{name}"' for name in rows.columns)
+    replaced = f'"{BATCH_COLUMN}" IN (SELECT "{BATCH_COLUMN}" FROM {staging})'  # noqa: S608
+    if target.upsert_key is not None:
+        names = [f'"{name}"' for name in target.upsert_key]
+        is_same = " AND ".join(
+            f"({table}.{n} = s.{n} OR ({table}.{n} IS NULL AND s.{n} IS NULL))" for n in names
+        )
+        replaced = f"EXISTS (SELECT 1 FROM {staging} s WHERE {is_same or '1 = 1'})"  # noqa: S608
     _in_one_transaction(
         frame.sparkSession,
         options,
         f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM {staging} WHERE 1 = 0",  # noqa: S608 - the user's own table
-        f'DELETE FROM {table} WHERE "{BATCH_COLUMN}" IN (SELECT "{BATCH_COLUMN}" FROM {staging})',  # noqa: S608
+        f"DELETE FROM {table} WHERE {replaced}",  # noqa: S608
         f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}",  # noqa: S608
         f"DROP TABLE {staging}",
     )
+
+
+def _last_versions(frame: "DataFrame", target: SinkTarget) -> "DataFrame":
+    """Return the last version of each result in update mode; all rows otherwise."""
+    key = target.upsert_key
+    if key is None:
+        return frame
+    from pyspark.sql import functions as f
+
+    lists = f.expr("max_by(struct(*), version)").alias("_last")
+    latest = frame.groupBy(*(f"`{name}`" for name in key)).agg(lists)
+    return latest.where("_last IS NOT NULL").select("_last.*")  # without groups there is a row
 
 
 def _in_one_transaction(spark: "SparkSession", options: dict[str, str], *statements: str) -> None:

@@ -16,7 +16,9 @@ from evenflow.spark.protocol.sql_catalog import sql_catalog
 from evenflow.sql import Catalog, CompiledQuery, compile_definition
 from evenflow.sql.compile_process import COMPILE_PROCESS
 from evenflow.sql.compile_server import CompileRequest
+from evenflow.storage import records
 
+MAX_TRIED = 1_000  # subscriptions of one call that are tried
 ColumnNames = str | list[str] | tuple[str, ...]
 KeyArgument = ColumnNames | Mapping[str, ColumnNames]
 
@@ -76,6 +78,7 @@ class Submission:
         else:
             program = self.compile(registry)
         query = self.hosted_query(program, registry)
+        check_readable(query)
         stream = self.published_stream(program) if self.publish else None
         return registry.with_query(query, stream), plan_with_query(plan, query, self.worker)
 
@@ -107,10 +110,16 @@ class Submission:
             divided=program.divided,
             isolate=self.isolate,
             tenant=self.tenant,
+            upsert_key=program.upsert_key,
         )
 
     def published_stream(self, program: CompiledQuery) -> StreamSpec:
         """Return the stream of the results, or refuse if they have no time."""
+        if program.upsert_key is not None:
+            raise InputError(
+                f"{self.name!r} cannot be published: readers would count each result once per "
+                "update; leave UPDATE_MODE out"
+            )
         if program.time is None:
             raise InputError(
                 f"{self.name!r} cannot be published: its result has no event-time column; "
@@ -132,6 +141,14 @@ class CheckedProgram:
         return all(now.streams.get(n) == then.streams[n] for n in program.streams) and all(
             now.tables.get(n) == then.tables[n] for n in program.tables
         )
+
+
+def check_readable(query: Hosted) -> None:
+    """Refuse a query whose record could be written and not be read: no batch would run again."""
+    try:
+        records.decode(records.encode(query), Hosted)
+    except Exception as error:
+        raise InputError(f"{query.name!r} cannot be stored: {type(error).__name__}") from None
 
 
 def key_spec(key: KeyArgument | None) -> KeySpec | None:
@@ -186,6 +203,15 @@ def subscription_rows(query: Hosted, rows: Any) -> pa.Table:
     if len(names.unique()) != len(names):
         raise InputError(f"two subscriptions of {query.name!r} have one name; rename one")
     return table.combine_chunks()
+
+
+def try_subscriptions(query: Hosted, registry: Registry, rows: pa.Table) -> None:
+    """Try a template with new subscriptions, in a process with limits, or refuse them."""
+    some = rows.slice(0, MAX_TRIED)
+    request = CompileRequest(
+        query.form, query.name, query.text, sql_catalog(registry), query.key, some
+    )
+    COMPILE_PROCESS.compile(request)
 
 
 def _parameter_schema(query: Hosted) -> pa.Schema:

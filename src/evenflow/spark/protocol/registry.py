@@ -65,6 +65,7 @@ class Hosted:
     replaces     the query whose place it takes once it has seen enough rows; until then it gives no
                  results
     retained_us  of such a query: how far behind the watermark rows lie that still count
+    upsert_key   in update mode: columns that identify a result; None if results never change
     """
 
     name: str
@@ -89,6 +90,7 @@ class Hosted:
     continues: tuple[str, ...] = ()
     replaces: str | None = None
     retained_us: int = 0
+    upsert_key: tuple[str, ...] | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what people want to know of a query."""
@@ -102,6 +104,8 @@ class Hosted:
             found["could be keyed by"] = _columns_text(self.inferred)
         if self.pin is not None:
             found["pinned to worker"] = self.pin
+        if self.upsert_key is not None:
+            found["updates results of the same"] = ", ".join(self.upsert_key)
         if self.isolate:
             found["runs in"] = "a process of its own"
         if self.tenant is not None:

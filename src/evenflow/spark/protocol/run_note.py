@@ -17,6 +17,7 @@ class RunNote:
 
     process_started  when the kernel started the process, in its clock ticks; None: not known
     url              address of its service while it is served
+    first_batch      the first batch that this run commits
     """
 
     pid: int = field(default_factory=os.getpid)
@@ -25,6 +26,7 @@ class RunNote:
     started_at: float = field(default_factory=time.time)
     ended_at: float | None = None
     url: str | None = None
+    first_batch: int = 0
 
     @property
     def is_local(self) -> bool:

@@ -19,12 +19,12 @@ class StepLimits:
 
     @classmethod
     def of_trigger(cls, trigger_us: int | None) -> "StepLimits":
-        """Follow the trigger: two of them, between 2 and 30 s; 30 s without one.
+        """Follow the trigger: two of them, between 2 and 30 s; 30 s without one, or if it is 0.
 
-        >>> StepLimits.of_trigger(500_000).seconds, StepLimits.of_trigger(4_000_000).seconds
-        (2.0, 8.0)
+        >>> [StepLimits.of_trigger(us).seconds for us in (500_000, 4_000_000, 0)]
+        [2.0, 8.0, 30.0]
         """
-        if trigger_us is None:
+        if not trigger_us:
             return cls()
         return cls(min(MAX_SECONDS, max(MIN_SECONDS, TRIGGERS * trigger_us / 1e6)))
 

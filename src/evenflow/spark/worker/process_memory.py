@@ -4,21 +4,24 @@ Beyond the limit an allocation fails, which the guard sees as the failure of one
 the machine running out of memory and ending processes of its own choice.
 """
 
+import os
 import resource
 from contextlib import suppress
 
 from evenflow.sql.spill import machine_memory_bytes
 
-_SHARE = 0.5  # of the machine or container, for one process
+_SHARE = 0.8  # of the machine or container, for all processes: one for each core
 _LEAST_BYTES = 2 << 30
 
 
 def limit_process_memory(most_bytes: int | None = None) -> int:
-    """Limit the private memory of this process, by default to half of the machine's; return it.
+    """Limit the private memory of this process; return it.
 
-    A limit that is set already and lower stays. Mapped files do not count.
+    By default the processes of all cores together stay below the machine's. A limit that is set
+    already and lower stays. Mapped files do not count.
     """
-    wanted = most_bytes or max(_LEAST_BYTES, int(machine_memory_bytes() * _SHARE))
+    share = int(machine_memory_bytes() * _SHARE) // (os.cpu_count() or 1)
+    wanted = most_bytes or max(_LEAST_BYTES, share)
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     found = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     limit = min([wanted, *found])

@@ -80,7 +80,7 @@ class QueryWork:
             return
         # This may compile, which is not part of the query's load.
         task = context.task_for_update(query)
-        task.splits = self._task_splits()
+        task.splits, task.batch = self._task_splits(), context.entry.batch
         resets = sum(context.entry.watermark_resets.get(stream, 0) for stream in query.streams)
         if task.watermark_resets != resets:
             task.reset_watermark(watermark_us)

@@ -3,7 +3,7 @@
 import { byId, cssColour, el, setText, svg, workerColour } from "./dom.js";
 import { formatPercent, pluralize } from "./format.js";
 
-const NODE_WIDTH = 168, NODE_HEIGHT = 38, GAP_X = 92, GAP_Y = 8, MAX_QUERIES = 60, MAX_BARS = 8;
+const NODE_WIDTH = 168, NODE_HEIGHT = 38, GAP_X = 92, GAP_Y = 8, MAX_QUERIES = 60, MAX_BARS = 8, FIRST_ROWS = 6;
 let renderedShape = "";
 
 export function renderNetwork(state, open) {
@@ -45,7 +45,7 @@ function layoutNodes(streams, queries) {
   columns.forEach((column, index) => {
     // Next to their sources, so that lines are short and few cross.
     if (index) column.sort((a, b) => meanSourceRow(a) - meanSourceRow(b) || a.name.localeCompare(b.name));
-    let free = (tallest - column.length) / 2;
+    let free = Math.min((tallest - column.length) / 2, FIRST_ROWS); // in sight without scrolling
     if (index > 1) free = Math.min(free, meanSourceRow(column[0]));
     column.forEach((node, row) => {
       const last = tallest - column.length + row;

@@ -2,7 +2,7 @@
 
 import { request, requestWithToast, showToast } from "./api.js";
 import { byId, el } from "./dom.js";
-import { formatBytes, formatCount, formatPercent, printable } from "./format.js";
+import { formatBytes, formatCount, formatPercent, pluralize, printable } from "./format.js";
 import { may } from "./role.js";
 import { closeButton, workerSelect } from "./submit_dialog.js";
 
@@ -13,7 +13,7 @@ function lastResults(path) {
   const section = el("section", { class: "results", "data-testid": "results" }, el("h3", {}, "Newest results"), el("p", { class: "muted" }, "reading …"));
   const show = (...children) => section.replaceChildren(section.firstChild, ...children);
   request("GET", `${path}/results?limit=${SHOWN_RESULTS}`).then(
-    (page) => show(page.rows.length ? resultsTable(page) : el("p", { class: "muted" }, `none yet; ${formatCount(page.committed)} batches are committed`)),
+    (page) => show(page.rows.length ? resultsTable(page) : el("p", { class: "muted" }, `none yet, after ${pluralize(page.committed, "batch")}`)),
     (error) => show(el("p", { class: "error" }, error.message)),
   );
   return section;
@@ -45,7 +45,7 @@ export async function openQueryView(state, name) {
   const facts = {
     Kind: `${query.form === "query" ? "" : `${query.form}, `}${query.kind}${query.publish ? ", publishes its results" : ""}`,
     Streams: query.streams.join(", "),
-    "Runs on": query.worker === null ? `all workers, by ${query.key?.join(", ") ?? "key"}; ${formatCount(query.table_entries)} keys routed by table` : `worker ${query.worker}${query.pinned ? ", pinned" : ""}`,
+    "Runs on": query.worker === null ? `all workers, by ${query.key?.join(", ") ?? "key"}; ${pluralize(query.table_entries, "key")} routed by table` : `worker ${query.worker}${query.pinned ? ", pinned" : ""}`,
     "Could be keyed": query.key ? null : query.keyable ? "yes" : "no",
     Load: `${formatPercent(query.load)} of a core`,
     "Rows in, out": `${formatCount(query.rows_in)}, ${formatCount(query.rows_out)} in the last batch`,
