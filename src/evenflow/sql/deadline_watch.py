@@ -26,6 +26,8 @@ class DeadlineWatch:
         self._deadline: float | None = None
         self._overrun_at = math.inf
         self._on_overrun: Callable[[], None] | None = None
+        self.on_tick: Callable[[], None] = _nothing
+        """Called by the thread at each tick of a block whose time is not over."""
         self._is_sleeping = False
         self._is_shut_down = False
         self._thread: threading.Thread | None = None
@@ -103,6 +105,8 @@ class DeadlineWatch:
                 if not self.is_expired:
                     self._is_sleeping = idle
                     idle = self._deadline is None
+                    if not idle:
+                        self.on_tick()
                     if self._is_sleeping and idle:
                         self._condition.wait()
                         idle = False
@@ -118,6 +122,10 @@ class DeadlineWatch:
             if overrun is not None:
                 overrun()
             time.sleep(0.02)
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def seconds_waited(thread: int, process: int | str = "self") -> float:

@@ -45,7 +45,9 @@ class SqlRuntime:
         self._programs: dict[str, CompiledQuery] = {}
         self._isolated: dict[str, IsolatedOperator] = {}
         self._tables: dict[PartRef, pa.Table] = {}
-        self._watchdog_renew_at = 0.0  # a step that begins later starts the watchdog again
+        self._watchdog_seconds = 0.0
+        self._watchdog_renew_at = 0.0  # from then on the watchdog is started again
+        self._engine.watch.on_tick = self._renew_watchdog
 
     def open_task(self, query: Hosted, registry: Registry, ledger: Ledger) -> Task:
         """Return an empty task of a query."""
@@ -88,13 +90,12 @@ class SqlRuntime:
         """Interrupt a step at the limit; if that does not end it, note it and end the process.
 
         Should even that fail, a watchdog ends the process: a C thread of the interpreter, so no
-        lock can delay it. It is restarted every few seconds, not for each step, and stopped by
-        `stop_watchdog`.
+        lock can delay it. It knows the clock only, so it is restarted while the time of a step is
+        not over: every few seconds, not for each step. `stop_watchdog` stops it.
         """
-        now, last = time.monotonic(), seconds + overrun_seconds(seconds)
-        if now >= self._watchdog_renew_at:
-            faulthandler.dump_traceback_later(last + HARD_LIMIT_SECONDS, exit=True, file=2)
-            self._watchdog_renew_at = now + WATCHDOG_RENEW_SECONDS
+        last = seconds + overrun_seconds(seconds)
+        self._watchdog_seconds = last + HARD_LIMIT_SECONDS
+        self._renew_watchdog()
 
         def end_process() -> None:
             on_overrun()
@@ -103,6 +104,13 @@ class SqlRuntime:
 
         with self._engine.time_limit(seconds, last, end_process):
             yield
+
+    def _renew_watchdog(self) -> None:
+        """Start the watchdog again if its time has come; called in a step."""
+        now = time.monotonic()
+        if now >= self._watchdog_renew_at:
+            faulthandler.dump_traceback_later(self._watchdog_seconds, exit=True, file=2)
+            self._watchdog_renew_at = now + WATCHDOG_RENEW_SECONDS
 
     def exit_process(self) -> None:
         """End this Python process; Spark starts another and repeats the task."""
