@@ -43,6 +43,9 @@ def test_everyday_queries_answer_as_spark_does(spark: Any) -> None:  # noqa: F81
         if need_of(sql) is not None:
             continue
         wanted, got = spark.sql(sql).toArrow(), answer(sql)
+        if "QUALIFY row_number() OVER (PARTITION BY window(" in sql:  # a documented difference
+            assert wanted.column_names[0] == "window", "Spark no longer adds the window"
+            wanted = wanted.drop_columns("window")
         columns = [(field.name, str(canonical_type(field.type))) for field in wanted.schema]
         if [(field.name, str(field.type)) for field in got.schema] != columns:
             different.append((sql, str(got.schema), columns))

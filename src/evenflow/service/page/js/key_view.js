@@ -16,7 +16,7 @@ export async function openKeyView(query, key) {
   chart = null;
   const readout = el("p", { class: "readout" });
   const box = el("div", { class: "chart" });
-  const owners = el("canvas", { class: "owner-map", role: "img" });
+  const owners = el("canvas", { class: "owner-map", role: "img", "aria-label": "Workers over time" });
   const facts = el("dl", { class: "facts" });
   const moves = el("div");
   const error = el("p", { class: "error", role: "alert", hidden: true });
