@@ -1,7 +1,7 @@
 """`evenflow.Flow`: declare streams and queries, start them on Spark."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,7 +38,6 @@ from evenflow.spark.driver.pending_state import AssignTenant
 from evenflow.spark.driver.sink_target import (
     ForeachBatch,
     Sink,
-    SinkTarget,
     check_sinks,
     declare_sink,
     sink_targets,
@@ -47,6 +46,7 @@ from evenflow.spark.driver.sink_target import (
 from evenflow.spark.driver.submission import Submission, check_name_free
 from evenflow.spark.driver.tenant_checks import check_declared
 from evenflow.spark.driver.widen_source import widened_sources
+from evenflow.spark.driver.write_backfill import BackfillRows, Backfills
 from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry, StreamSpec, TableSpec
 from evenflow.spark.protocol.source_options import DEFAULT_MAX_AHEAD, SourceOptions
@@ -119,6 +119,7 @@ class Flow(query_api.QueryMethods):
         self._submissions: list[Submission] = []
         self._subscriptions: list[tuple[str, pa.Table]] = []
         self._sinks: dict[str, Sink] = {}
+        self._backfills = Backfills(self._store)
         self._tenants: dict[str, TenantLimits] = {}
 
     def _facts(self) -> dict[str, object]:
@@ -241,10 +242,12 @@ class Flow(query_api.QueryMethods):
     def _subscribe(self, name: str, rows: pa.Table) -> None:
         self._subscriptions.append((name, rows))
 
-    def _submit(self, submission: Submission) -> Hosted:
-        self._registry, self._plan = submission.apply(self._registry, self._plan)
+    def _submit(self, submission: Submission, backfill: BackfillRows | None = None) -> Hosted:
+        registry, plan = submission.apply(self._registry, self._plan)
+        self._backfills.declare(registry.queries[submission.name], backfill, registry)
+        self._registry, self._plan = registry, plan
         self._submissions.append(submission)
-        return self._registry.queries[submission.name]
+        return registry.queries[submission.name]
 
     def start(
         self,
@@ -292,7 +295,7 @@ class Flow(query_api.QueryMethods):
             self._store, self._plan.workers, balancer, self._keep_results, alerts, limiter
         )
         try:
-            self._open_checkpoint(committer, without, safe=safe)
+            self._open_checkpoint(committer, without, safe)
             balancer.open(committer.checkpoint.ledger)
             run = Run(
                 self._spark,
@@ -301,7 +304,12 @@ class Flow(query_api.QueryMethods):
                 self._source_options,
                 self.runtime,
                 options,
-                lambda names: self._targets(names, committer.commands.next_registry().queries),
+                lambda names: sink_targets(
+                    self._sinks,
+                    names,
+                    self.queries,
+                    upsert_keys(committer.commands.next_registry().queries),
+                ),
             )
             run.begin(None if available_now else trigger)
         except BaseException:
@@ -309,15 +317,9 @@ class Flow(query_api.QueryMethods):
             raise
         return run
 
-    def _targets(
-        self, names: Iterable[str], hosted: Mapping[str, Hosted]
-    ) -> tuple[SinkTarget, ...]:
-        return sink_targets(self._sinks, names, self.queries, upsert_keys(hosted))
-
-    def _open_checkpoint(
-        self, committer: Committer, without: Collection[str], *, safe: bool
-    ) -> None:
-        is_new = committer.open(self._registry, self._plan, self._subscriptions, self._check_hosted)
+    def _open_checkpoint(self, committer: Committer, without: Collection[str], safe: bool) -> None:
+        first = self._backfills.store_for_new(committer.checkpoint.ledger, self._registry)
+        is_new = committer.open(first, self._plan, self._subscriptions, self._check_hosted)
         hosted = committer.checkpoint.registry().queries
         declared = {submission.name for submission in self._submissions} - hosted.keys()
         committer.leave_out([name for name in without if name not in declared], safe=safe)
@@ -338,7 +340,7 @@ class Flow(query_api.QueryMethods):
         for submission in self._submissions:
             before = hosted.queries.get(submission.name)
             if before is None and submission.name not in unsubmitted:
-                commands.submit(submission)
+                commands.submit(self._backfills.store(submission, self._registry))
             elif before is not None and before.tenant != submission.tenant:
                 commands.submit(AssignTenant(submission.name, submission.tenant))
 

@@ -13,7 +13,7 @@ from evenflow.spark.flow import Flow
 from evenflow.spec import CheckedSpec, files
 from evenflow.spec.datasets import ensure_dataset_files
 from evenflow.spec.files import spark_options
-from evenflow.spec.models import HostedSpec, InputSpec, ReferenceTableSpec
+from evenflow.spec.models import BackfillSpec, HostedSpec, InputSpec, ReferenceTableSpec
 from evenflow.sql import import_operator
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def flow_from_spec(
     for name, limits in spec.tenants.items():
         flow.tenant(name, **limits.model_dump())
     for name in checked.order:
-        _declare_query(flow, checked, name)
+        _declare_query(flow, checked, spark, name)
     for name, rows in checked.subscriptions.items():
         if len(rows):
             flow.subscribe(name, rows)
@@ -69,11 +69,14 @@ def data_folder(checked: CheckedSpec) -> Path:
     return place.parent / f"{place.name}-data" if place.is_absolute() else Path("evenflow-data")
 
 
-def _declare_query(flow: Flow, checked: CheckedSpec, name: str) -> None:
+def _declare_query(flow: Flow, checked: CheckedSpec, spark: "SparkSession", name: str) -> None:
     spec = checked.spec
     if name in spec.queries:
         q = spec.queries[name]
-        flow.query(name, q.sql, mode=q.mode, ttl=q.ttl, **_hosting(q))
+        frames = {
+            source: _load(checked, spark.read, source, read) for source, read in q.backfill.items()
+        }
+        flow.query(name, q.sql, mode=q.mode, ttl=q.ttl, backfill=frames or None, **_hosting(q))
     elif name in spec.templates:
         t = spec.templates[name]
         flow.template(name, t.sql, **_hosting(t))
@@ -111,7 +114,9 @@ def _dataset_folder(checked: CheckedSpec, name: str, read: InputSpec) -> str:
     return str(ensure_dataset_files(model, read.part or name, data_folder(checked)))
 
 
-def _load(checked: CheckedSpec, reader: Any, name: str, read: InputSpec) -> "DataFrame":
+def _load(
+    checked: CheckedSpec, reader: Any, name: str, read: InputSpec | BackfillSpec
+) -> "DataFrame":
     reader = reader.format(read.format).options(**spark_options(read.options))
     if not read.select and read.format not in _FORMATS_WITH_OWN_COLUMNS:
         reader = reader.schema(from_arrow_schema(checked.schemas[name]))

@@ -18,6 +18,7 @@ from evenflow.spark.driver.submission import (
     key_spec,
     subscription_rows,
 )
+from evenflow.spark.driver.write_backfill import BackfillRows
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.sql import Operator, operator_path
 from evenflow.sql.compile.hints import with_hints
@@ -27,7 +28,7 @@ class QueryMethods(ABC):
     """Base of `Flow` and `Run`; they assign the functions below as methods, under their names."""
 
     @abstractmethod
-    def _submit(self, submission: Submission) -> Hosted:
+    def _submit(self, submission: Submission, backfill: BackfillRows | None = None) -> Hosted:
         """Host a query, or refuse it."""
 
     @abstractmethod
@@ -50,6 +51,7 @@ def query(
     tenant: str | None = None,
     mode: str = "append",
     ttl: str | None = None,
+    backfill: BackfillRows | None = None,
 ) -> Hosted:
     """Host a continuous query: on one worker, or with `key` spread over all of them.
 
@@ -57,10 +59,15 @@ def query(
     is whose limits it counts towards. With `mode="update"` an aggregate also returns results that
     are not complete; groups without a window are then forgotten when they have no row for `ttl`. A
     query that cannot run continuously is refused with what to write instead.
+
+    `backfill` has rows from before: a static DataFrame in the columns of the stream, or one for
+    each of several streams. The query takes them first, then every row that comes from its first
+    batch on, none of them twice; its results are those of batch SQL over both.
     """
     text = with_hints(sql, mode, ttl)
     return self._submit(
-        Submission(QueryForm.QUERY, name, text, key_spec(key), publish, worker, tenant=tenant)
+        Submission(QueryForm.QUERY, name, text, key_spec(key), publish, worker, tenant=tenant),
+        backfill,
     )
 
 

@@ -324,11 +324,6 @@ class Run(RunCommands):
     def _declared_queries(self) -> Mapping[str, Hosted]:
         return self._commands.next_registry().queries
 
-    def _submit(self, submission: Submission) -> Hosted:
-        tenants = self._committer.limiter.tenants
-        self._commands.check_queries(submission, tenants)
-        return self._host(submission, submission.name)
-
     def _host(self, command: Submission | ReplaceQuery, name: str) -> Hosted:
         checked = self._commands.compile(command)  # no batch waits for it
         with self._query_lock:

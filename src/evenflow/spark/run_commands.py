@@ -26,6 +26,7 @@ from evenflow.spark.driver.pending_state import (
 )
 from evenflow.spark.driver.replacement import ReplaceQuery
 from evenflow.spark.driver.submission import KeyArgument, Submission, key_spec
+from evenflow.spark.driver.write_backfill import BackfillRows, Backfills
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spark.run_view import RunView
 
@@ -60,6 +61,15 @@ class RunCommands(RunView, query_api.QueryMethods):
             old.form, name, sql, key_columns, old.publish, old.pin, tenant=old.tenant
         )
         return self._host(ReplaceQuery(submission), name)
+
+    def _submit(self, submission: Submission, backfill: BackfillRows | None = None) -> Hosted:
+        self._commands.check_queries(submission, self._committer.limiter.tenants)
+        if backfill is not None:
+            registry = self._commands.preview(submission, self._commands.compile(submission))
+            backfills = Backfills(self._checkpoint.store)
+            backfills.declare(registry.queries[submission.name], backfill, registry)
+            submission = backfills.store(submission, registry)
+        return self._host(submission, submission.name)
 
     @abstractmethod
     def _host(self, command: Submission | ReplaceQuery, name: str) -> Hosted:

@@ -103,6 +103,7 @@ class SpecChecker:
         tables = {n: s for n, s in self.schemas.items() if n in spec.tables}
         catalog = Catalog(self.streams, tables, functions)
         order, subscriptions = check_queries(self.log, spec, self.folder, self.datasets, catalog)
+        self._check_backfills()
         for name, sink in spec.sinks.items():
             self._check_sink(name, sink)
         self._check_compare()
@@ -205,6 +206,15 @@ class SpecChecker:
             self.log.add((section, name, "part" if read.part else "dataset"), message)
             return
         self.schemas[name] = parts[part]
+
+    def _check_backfills(self) -> None:
+        for name, query in self.spec.queries.items():
+            for source, read in query.backfill.items():
+                with self.log.at("queries", name, "backfill", source):
+                    if source not in self.spec.sources:
+                        raise InputError(f"is not a source; sources: {_names(self.spec.sources)}")
+                    if read.path is not None and read.format in files.FILE_FORMATS:
+                        files.check_exists(read.path, self.folder)
 
     def _check_path(self, section: str, name: str, read: InputSpec) -> None:
         if read.format not in files.FILE_FORMATS:

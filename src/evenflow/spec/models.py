@@ -112,6 +112,17 @@ class HostedSpec(SpecModel):
     tenant: str | None = Field(None, description="Whose limits it counts towards.")
 
 
+class BackfillSpec(SpecModel):
+    """Rows from before, in the columns of the source; read when the query is new."""
+
+    format: str = Field(description="Any Spark format: parquet, delta, json, ...")
+    path: str | None = Field(None, description="Path to read, relative to this file, or a URI.")
+    options: SparkOptions = Field({}, description="Options of the format, as Spark names them.")
+    select: tuple[str, ...] = Field(
+        (), description="Spark SQL expressions that turn the rows read into those columns."
+    )
+
+
 class QuerySpec(HostedSpec):
     """A continuous SELECT; `name: SELECT ...` is short for `name: {sql: SELECT ...}`."""
 
@@ -125,6 +136,9 @@ class QuerySpec(HostedSpec):
         None,
         description="For `update` without a window: forget a group that has had no row for so "
         "long: `1 hour`.",
+    )
+    backfill: dict[str, BackfillSpec] = Field(
+        {}, description="Source -> rows that the query takes before those of the stream."
     )
 
     @property

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.spark.driver.next_backfills import begin_backfills
 from evenflow.spark.driver.spark_folder import SparkFolder
 from evenflow.spark.protocol.ledger import Entry, Ledger, SubscriptionChange
 from evenflow.spark.protocol.registry import Registry
@@ -100,13 +101,14 @@ class Checkpoint:
             SubscriptionChange(registry.queries[name].uid, self._store_rows(rows, 0), True)
             for name, rows in subscriptions
         ]
-        return Entry(
+        entry = Entry(
             batch=0,
             epoch=ledger.epoch,
             registry_version=registry.version,
             plan_number=number,
             subscription_changes=tuple(changes),
         )
+        return begin_backfills(self.store, entry, registry, plan)
 
     def close(self) -> None:
         """Let another driver open the checkpoint."""

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evenflow.model.time import NO_WATERMARK_US
+from evenflow.spark.driver.next_backfills import catch_up_paces, hold_queries
 from evenflow.spark.driver.replacement import (
     inherited_uids,
     next_filling,
@@ -14,6 +15,7 @@ from evenflow.spark.driver.replacement import (
     rename_report,
 )
 from evenflow.spark.driver.slowed_queries import Pace, next_slowed, waiting_totals
+from evenflow.spark.protocol.backfill import Backfill
 from evenflow.spark.protocol.ledger import (
     Entry,
     KeptState,
@@ -38,6 +40,7 @@ class NextState:
     paces        uids of the queries that are slowed -> how far they may go
     block_list   the list of merged results
     proposal     the plan that waits for approval
+    backfills    rows that queries take before those of their streams
     """
 
     registry: Registry
@@ -53,6 +56,7 @@ class NextState:
     paces: Mapping[str, Pace] = field(default_factory=dict)
     block_list: str | None = None
     proposal: ProposalRef | None = None
+    backfills: Mapping[str, Backfill] = field(default_factory=dict)
 
 
 def drop_failed_queries(reports: Iterable[Report]) -> list[Report]:
@@ -81,6 +85,7 @@ def next_entry(
             next_state,
             subscription_changes=rename_changes(next_state.subscription_changes, uids),
             kept_states=rename_kept_states(next_state.kept_states, uids),
+            backfills={uids.get(uid, uid): b for uid, b in next_state.backfills.items()},
         )
     hosted = next_state.registry.by_uid.keys()
     state_refs, due_us = dict(entry.state_refs), dict(entry.due_us)
@@ -108,14 +113,17 @@ def next_entry(
     }
     running = hosted - quarantined.keys()
     kept_states, changes = next_kept_states(entry, next_state, hosted)
+    totals = waiting_totals(entry, reports)
+    backfills = {uid: b for uid, b in next_state.backfills.items() if uid in hosted}
     slowed = next_slowed(
         entry,
-        waiting_totals(entry, reports),
-        next_state.paces,
+        totals,
+        {**catch_up_paces(entry, backfills, totals), **next_state.paces},
         running=running,
         quarantined=quarantined,
         resumed=next_state.resumed,
     )
+    slowed = hold_queries(slowed, entry, backfills, totals, quarantined)
     watermarks, previous = next_watermarks(entry, registry, reports), entry.watermarks
     resets = dict(entry.watermark_resets)
     if next_state.watermark_resets:
@@ -161,6 +169,7 @@ def next_entry(
         block_list=next_state.block_list,
         proposal=next_state.proposal,
         filling=next_filling(entry, next_state.registry, watermarks),
+        backfills=backfills,
     )
 
 
@@ -276,7 +285,7 @@ def has_due_work(entry: Entry, registry: Registry) -> bool:
     """Return whether a batch without new rows would have something to do."""
     if entry.incoming or entry.derived_rows or entry.resumed or entry.waiting:
         return True
-    if entry.next_plan_number is not None:
+    if entry.next_plan_number is not None or entry.backfilling:
         return True
     watermarks = eventual_watermarks(entry.watermarks, registry)
     return any(

@@ -33,6 +33,7 @@ from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
 from evenflow.spark.driver.limiter import Limiter
 from evenflow.spark.driver.maintenance import Maintenance
+from evenflow.spark.driver.next_backfills import delete_strays, next_backfills
 from evenflow.spark.driver.plan_changes import place_waiting_queries
 from evenflow.spark.driver.replacement import with_inherited_states
 from evenflow.spark.driver.set_aside_alarm import SetAsideAlarm
@@ -91,6 +92,8 @@ class Committer:
         self.maintenance.open(self.checkpoint.head())
         self._set_aside_alarm.start(self.checkpoint.head())
         self.commands.replay()
+        upcoming, hosted = self.commands.next_registry(), self.checkpoint.registry()
+        delete_strays(self.checkpoint.store, self.checkpoint.head(), hosted, upcoming)
         if self.has_pending_work():
             self.checkpoint.wake()
         return False
@@ -155,6 +158,9 @@ class Committer:
             next_state = self._write_plans(entry, taken, decision.plan)
             next_state = replace(
                 next_state,
+                backfills=next_backfills(
+                    ledger.store, entry, registry, taken.registry, taken.plan, failed
+                ),
                 kept_states=kept_states,
                 combined=self._next_combined(entry, taken.registry, reports),
                 paces=limits.paces,

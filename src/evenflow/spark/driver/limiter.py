@@ -84,9 +84,13 @@ class Limiter:
         overload = self._overload(batch, sum(need.seconds for need in needs))
         allowed = allowances(needs, self.tenants, capacity_seconds, overload)
         paces = {need.uid: self._pace(need, allowed.get(need.uid), entry) for need in needs}
+        catching_up = {uid: q for uid, q in running.items() if uid not in entry.backfills}
         return LimitDecision(
             {uid: pace for uid, pace in paces.items() if pace is not None},
-            {**self._full_states(needs), **waiting_breaches(entry, totals, running, self.tenants)},
+            {
+                **self._full_states(needs),
+                **waiting_breaches(entry, totals, catching_up, self.tenants),
+            },
         )
 
     def capacity_seconds(self, batch: CompletedBatch) -> float:

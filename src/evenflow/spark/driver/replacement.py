@@ -178,6 +178,7 @@ def rename_entry(entry: Entry, uids: Mapping[str, str]) -> Entry:
     return replace(
         entry,
         due_us={worker: _renamed(by_uid, uids) for worker, by_uid in entry.due_us.items()},
+        backfills=_renamed(entry.backfills, uids),
         quarantined=_renamed(entry.quarantined, uids),
         kept_states=rename_kept_states(entry.kept_states, uids),
         late=_renamed(entry.late, uids),

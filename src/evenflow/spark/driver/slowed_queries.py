@@ -77,13 +77,14 @@ def next_slowed(
         if uid in resumed and before is not None:
             slowed[uid] = replace(before, until=before.first + 1)
             continue
-        found = _next_record(entry, totals.get(uid, WaitingTotal()), before, pace)
+        found = next_record(entry, totals.get(uid, WaitingTotal()), before, pace)
         if pace.rows is not None or found.held_us is not None or found.previous_held_us is not None:
             slowed[uid] = found
     return slowed
 
 
-def _next_record(entry: Entry, total: WaitingTotal, before: Slowed | None, pace: Pace) -> Slowed:
+def next_record(entry: Entry, total: WaitingTotal, before: Slowed | None, pace: Pace) -> Slowed:
+    """Return how a query is slowed in the next entry."""
     first = (entry.batch + 1) * SLICES if total.first is None else total.first
     return Slowed(
         reason=pace.reason or (before.reason if before else ""),

@@ -28,7 +28,7 @@ class Submission:
     """A query as the user declares it; `apply` adds it to a registry and a plan.
 
     `form` is query, template or operator; `text` is SQL or the import path of the operator's class,
-    which `isolate` runs in a process of its own.
+    which `isolate` runs in a process of its own. `backfill` names stored rows that it takes first.
     """
 
     form: str
@@ -40,6 +40,7 @@ class Submission:
     streams: tuple[str, ...] = ()
     isolate: bool = False
     tenant: str | None = None
+    backfill: str | None = None
 
     def check(self, registry: Registry, plan: Plan) -> None:
         """Refuse a name or a worker that cannot be used."""
@@ -111,6 +112,7 @@ class Submission:
             isolate=self.isolate,
             tenant=self.tenant,
             upsert_key=program.upsert_key,
+            backfill=self.backfill,
         )
 
     def published_stream(self, program: CompiledQuery) -> StreamSpec:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from evenflow.model import KeySplit, ProposalState
 from evenflow.model.time import NO_WATERMARK_US
+from evenflow.spark.protocol.backfill import Backfill
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.storage.bundle import PartRef
 
@@ -136,6 +137,7 @@ class Entry:
     block_list            the list of merged results (`protocol/results_index.py`); None: none yet
     proposal              the plan that waits for approval, or was rejected
     filling               uid of a query that takes another's place -> watermark at which it does
+    backfills             query uid -> rows that it takes in this batch before those of its streams
     """
 
     batch: int
@@ -170,6 +172,7 @@ class Entry:
     block_list: str | None = None
     proposal: ProposalRef | None = None
     filling: Mapping[str, int] = field(default_factory=dict)
+    backfills: Mapping[str, Backfill] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -195,6 +198,11 @@ class Entry:
     def resumed(self) -> dict[str, KeptState]:
         """Queries that begin again in this batch, with the state they continue from."""
         return {uid: s for uid, s in self.kept_states.items() if uid not in self.quarantined}
+
+    @property
+    def backfilling(self) -> dict[str, Backfill]:
+        """Running queries that take rows of their backfill."""
+        return {u: b for u, b in self.backfills.items() if u not in self.quarantined}
 
     @property
     def waiting(self) -> dict[str, Slowed]:

@@ -66,6 +66,7 @@ class Hosted:
                  results
     retained_us  of such a query: how far behind the watermark rows lie that still count
     upsert_key   in update mode: columns that identify a result; None if results never change
+    backfill     name of the rows that it takes before those of its streams
     """
 
     name: str
@@ -91,6 +92,7 @@ class Hosted:
     replaces: str | None = None
     retained_us: int = 0
     upsert_key: tuple[str, ...] | None = None
+    backfill: str | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what people want to know of a query."""
@@ -209,6 +211,11 @@ class Registry:
         """Return the next version with a query given to a tenant."""
         queries = {**self.queries, name: replace(self.query(name), tenant=tenant)}
         return replace(self, version=self.version + 1, queries=queries)
+
+    def with_backfill(self, name: str, backfill: str | None) -> "Registry":
+        """Return the same version with rows that a new query takes first."""
+        query = replace(self.query(name), backfill=backfill)
+        return replace(self, queries={**self.queries, name: query})
 
     @cached_property
     def by_uid(self) -> Mapping[str, Hosted]:

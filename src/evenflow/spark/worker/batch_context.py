@@ -69,6 +69,8 @@ class BatchContext:
         limits = self.step_limits if is_warm else self.step_limits.for_first()
         slowed, cached = self.entry.slowed.get(uid), self.state.tasks.get(uid)
         rows = self.rows + (slowed.rows if slowed else 0)
+        if uid in self.entry.backfills:
+            rows += self.entry.backfills[uid].rows
         return limits.for_work(rows, more_bytes + (cached.stored_bytes if cached else 0))
 
     def is_hosted(self, uid: str) -> bool:

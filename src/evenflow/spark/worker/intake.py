@@ -1,4 +1,4 @@
-"""What a query takes in before its rows: hand-offs, subscriptions, the state it resumes from.
+"""What a query takes in before its rows: hand-offs, subscriptions, kept state, a backfill.
 
 All bytes are read here, outside the guard of any query, as a read error is not the query's fault.
 """
@@ -30,12 +30,14 @@ class Intake:
     kept           of a query that is resumed: each worker, and its saved task with its segments, or
                    a hand-off that it would have accepted
     kept_splits    the split keys of that query when its state was kept
+    backfill       rows that it takes instead of new ones, by stream
     """
 
     handoffs: list[pa.Buffer] = field(default_factory=list)
     subscriptions: list[tuple[pa.Table, bool]] = field(default_factory=list)
     kept: list[tuple[int, KeptTask | pa.Buffer]] = field(default_factory=list)
     kept_splits: tuple[KeySplit, ...] = ()
+    backfill: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -67,7 +69,8 @@ class Intake:
 def uids_with_intake(entry: Entry, worker: int) -> set[str]:
     """Return the queries that take in something on a worker, if they run there."""
     uids = {handoff.uid for handoff in entry.incoming if handoff.worker == worker}
-    return uids | {change.uid for change in entry.subscription_changes} | entry.resumed.keys()
+    uids |= {change.uid for change in entry.subscription_changes}
+    return uids | entry.resumed.keys() | entry.backfilling.keys()
 
 
 def read_intakes(
@@ -90,4 +93,8 @@ def read_intakes(
             intakes[uid].kept += [(w, (task, task.read_segments(store))) for w, task in saved]
             intakes[uid].kept += [(h.worker, read_bytes(store, h.state)) for h in kept.incoming]
             intakes[uid].kept_splits = kept.splits
+    for uid, backfill in entry.backfilling.items():
+        for part in backfill.parts if uid in uids else ():
+            rows = intakes[uid].backfill.setdefault(part.stream, [])
+            rows.append(read_table(store, part.rows))
     return dict(intakes)

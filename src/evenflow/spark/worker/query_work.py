@@ -1,7 +1,7 @@
 """What one query does in a worker's batch: take in, step, release, save. Run it in its guard."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import index
 
@@ -66,12 +66,17 @@ class QueryWork:
             rows = rows.filter(pa.array(route.needs(rows, self.context.worker)))
         task.subscribe(rows)
 
-    def step(self, inbox: Inbox) -> None:
-        """Process the new rows, or what is due without rows; report results and statistics."""
+    def step(self, inbox: Inbox, backfill: Mapping[str, Sequence[pa.Table]] | None = None) -> None:
+        """Process the new rows, or what is due without rows; report results and statistics.
+
+        New rows wait as long as there is a `backfill`, which is processed instead.
+        """
         context, query = self.context, self.query
         rows = {stream: self._rows_of(stream, inbox) for stream in query.streams}
         if query.uid in context.entry.slowed:
             rows = self._take_turn(rows)
+        for stream, parts in (backfill or {}).items():
+            rows[stream] = pa.concat_tables([self._share(stream, part) for part in parts])
         partials = inbox.partials.get(query.uid, {})
         work_rows = sum(len(table) for table in (*rows.values(), *partials.values()))
         watermark_us = context.entry.watermark_us(query)
@@ -164,12 +169,16 @@ class QueryWork:
             rows = inbox.query_rows.get((self.query.uid, stream))
         if rows is None:
             return context.registry.streams[stream].schema.empty_table()
-        if self.query.name in context.plan.placement:
-            return rows
         if context.stream_demand(stream).is_exact_share(context.worker):
             return rows
-        route = row_route(self.query, stream, context.plan)
-        return rows.filter(pa.array(route.needs(rows, context.worker)))
+        return self._share(stream, rows)
+
+    def _share(self, stream: str, rows: pa.Table) -> pa.Table:
+        """Return the rows of a stream whose keys are routed to this worker."""
+        if self.query.name in self.context.plan.placement:
+            return rows
+        route = row_route(self.query, stream, self.context.plan)
+        return rows.filter(pa.array(route.needs(rows, self.context.worker)))
 
     def _count_keys(self, task: Task, rows: dict[str, pa.Table], stats: QueryStats) -> None:
         context, query = self.context, self.query

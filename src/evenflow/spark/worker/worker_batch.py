@@ -48,7 +48,7 @@ class WorkerBatch:
         derived = [rows for rows in entry.derived_rows if rows.worker == worker]
         moves, queries = self._outgoing_moves(), context.local_queries()
         arriving = queries.keys() & uids_with_intake(entry, worker)
-        waiting = queries.keys() & self.entry.waiting.keys()
+        waiting = queries.keys() & entry.waiting.keys()
         if not (envelopes or arriving or derived or moves or waiting or self._is_due()):
             self.report.idle = True
             return self.report
@@ -57,11 +57,12 @@ class WorkerBatch:
         inbox = self._open_inbox(envelopes, derived)
         # The suspect goes first: if the process ends again, no other query has run in it.
         for uid in sorted(queries, key=lambda uid: uid != self.attempt_log.suspect):
-            work = QueryWork(context, queries[uid])
+            work, backfill = QueryWork(context, queries[uid]), None
             if uid in intakes:
                 take_in = partial(work.take_in, intakes[uid])
                 self.guard.run(uid, take_in, intakes[uid].size_bytes)
-            self.guard.run(uid, partial(work.step, inbox))
+                backfill = intakes[uid].backfill
+            self.guard.run(uid, partial(work.step, inbox, backfill))
         for name, targets in moves.items():
             work = QueryWork(context, context.registry.queries[name])
             self.guard.run(work.query.uid, partial(work.release, targets))
