@@ -1,6 +1,6 @@
-"""Fetches what some tests and examples need: servers (S3, PostgreSQL, Kafka), Spark's connectors.
+"""Fetches what some tests and examples need: servers, Spark's connectors, tools for deploy/.
 
-Usage: python scripts/services.py [s3 | postgres | kafka]
+Usage: python scripts/services.py [s3 | postgres | kafka | helm | promtool]
 
 Jars come from Maven Central by their coordinates, through the Ivy that PySpark brings along, into
 `~/.cache/evenflow/services`. S3Proxy (https://github.com/gaul/s3proxy) is an S3 server in one jar:
@@ -12,12 +12,30 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 S3_SERVER = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
 KAFKA_SERVER = ("org.apache.kafka:kafka_2.13:4.1.2", "org.slf4j:slf4j-simple:1.7.36")
+_SINK_JARS = {
+    "jdbc": ("postgresql-42.7.7", ("org.postgresql:postgresql:42.7.7:",)),
+    "iceberg": (
+        "iceberg-4.1-1.12.0",
+        ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0:",),
+    ),
+    "delta": (
+        "delta-4.3.1",
+        ("io.delta:delta-spark_2.13:4.3.1:", "io.delta:delta-storage:4.3.1:"),
+    ),
+}
+_GO_PROGRAMS = {
+    "helm": ("helm.sh/helm/v3/cmd/helm", "v3.19.0"),
+    "promtool": ("github.com/prometheus/prometheus/cmd/promtool", "v0.307.0"),
+}
 TIMEOUT_SECONDS = 300
+GO_SECONDS = 600
 _IVY_FILE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="evenflow" module="services"/>
   <configurations><conf name="default"/></configurations>
@@ -70,6 +88,44 @@ def kafka_connector_jars() -> list[Path]:
         "org.apache.spark:spark-avro_2.13:4.1.1:",
     )
     return sorted(folder.glob("*.jar"))
+
+
+def sink_jars(name: str) -> list[Path]:
+    """Return the jars of a format that Spark writes, iceberg and delta for Spark 4.1."""
+    folder, coordinates = _SINK_JARS[name]
+    return sorted(fetch_jars(folder, *coordinates).glob("*.jar"))
+
+
+def go_program(name: str) -> Path:
+    """Return a program that is written in Go; build it the first time, in minutes."""
+    if (found := shutil.which(name)) is not None:
+        return Path(found)
+    package, version = _GO_PROGRAMS[name]
+    program = cache_folder() / f"{name}-{version}"
+    if program.exists():
+        return program
+    if shutil.which("go") is None:
+        raise UnavailableError(f"no {name}: neither it nor Go is installed")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=program.parent) as scratch:
+        # In a module of its own: `go install` refuses packages whose module replaces others.
+        for command in (
+            ["mod", "init", "services"],
+            ["get", f"{package}@{version}"],
+            ["build", "-o", f"{scratch}/{name}", package],
+        ):
+            try:
+                done = subprocess.run(
+                    ["go", *command], cwd=scratch, capture_output=True, text=True, check=False,
+                    timeout=GO_SECONDS,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                raise UnavailableError(f"no {name}: Go took too long to build it") from None
+            if done.returncode:
+                reason = done.stderr.strip().splitlines()[-1][:200]
+                raise UnavailableError(f"no {name}: go {command[0]}: {reason}")
+        Path(scratch, name).rename(program)
+    return program
 
 
 def postgres_bin() -> Path:
@@ -141,7 +197,13 @@ def _first_problem(output: str) -> str:
 
 
 if __name__ == "__main__":
-    FETCHERS = {"s3": s3_server_jar, "postgres": postgres_bin, "kafka": kafka_server_jars}
+    FETCHERS: dict[str, Callable[[], Path]] = {
+        "s3": s3_server_jar,
+        "postgres": postgres_bin,
+        "kafka": kafka_server_jars,
+        "helm": partial(go_program, "helm"),
+        "promtool": partial(go_program, "promtool"),
+    }
     try:
         for service in sys.argv[1:] or ["s3"]:
             print(FETCHERS[service]())

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +9,20 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from scripts.services import UnavailableError, go_program
 from tests.support.http_clients import served
 from tests.support.service_world import FakeRun
 
 from evenflow.spec import load_spec
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
+ALERTS = DEPLOY / "prometheus/alerts.yaml"
 CHART = DEPLOY / "helm/evenflow"
 NAME = re.compile(r"\bevenflow_\w+")
 
 
 def expressions() -> Iterator[str]:
-    rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text())
+    rules = yaml.safe_load(ALERTS.read_text())
     yield from (rule["expr"] for group in rules["groups"] for rule in group["rules"])
     dashboard = json.loads((DEPLOY / "grafana/dashboard.json").read_text())
     yield from (target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
@@ -57,11 +58,47 @@ def test_the_shell_script_of_the_image_parses() -> None:
     subprocess.run(["sh", "-n", str(DEPLOY / "entrypoint.sh")], check=True)
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
-def test_helm_renders_the_chart() -> None:
+def run_tool(name: str, *arguments: str, text: str = "") -> str:
+    """Run a real program over what is in deploy/; it fails if the program finds a fault."""
+    try:
+        program = go_program(name)
+    except UnavailableError as error:
+        pytest.skip(str(error))
     done = subprocess.run(
-        ["helm", "template", "market", str(CHART), "--set", "secret=flow"],
-        capture_output=True, text=True, check=True,
+        [program, *arguments], input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_helm_accepts_and_renders_the_chart() -> None:
+    run_tool("helm", "lint", "--strict", str(CHART), "--set", "secret=flow")
+    chart = run_tool(
+        "helm", "template", "market", str(CHART), "--set", "secret=flow",
+        "--set", "secretKeys={AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY}",
+        "--set-json", 'sparkConf={"spark.jars": "local:///opt/jars/a.jar"}',
     )  # fmt: skip
-    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
-    assert "StatefulSet" in kinds
+    rendered = {document["kind"]: document for document in yaml.safe_load_all(chart)}
+    assert {"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "StatefulSet"} < rendered.keys()
+    settings = rendered["ConfigMap"]["data"]["spark-defaults.conf"].splitlines()
+    assert "spark.kubernetes.driver.pod.name market-0" in settings
+    assert "spark.kubernetes.executor.secretKeyRef.AWS_ACCESS_KEY_ID flow:AWS_ACCESS_KEY_ID" in (
+        settings
+    )
+    assert "spark.jars local:///opt/jars/a.jar" in settings
+    [pod] = rendered["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    assert pod["args"][:3] == ["evenflow", "run", "/etc/evenflow/flow.yaml"]
+
+
+@pytest.mark.slow
+def test_promtool_accepts_rules_expressions_and_metrics() -> None:
+    rules = run_tool("promtool", "check", "rules", "--lint=all", "--lint-fatal", str(ALERTS))
+    assert "SUCCESS: 8 rules found" in rules
+    for expression in expressions():
+        run_tool("promtool", "--experimental", "promql", "format", plain(expression))
+
+
+def plain(expression: str) -> str:
+    """An expression of the dashboard as Grafana sends it."""
+    return expression.replace("$__rate_interval", "5m").replace("$__interval", "1m")

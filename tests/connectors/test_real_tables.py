@@ -12,8 +12,8 @@ from pathlib import Path
 import pyspark
 import pytest
 from scripts.postgres_server import postgres_server
-from scripts.services import UnavailableError, fetch_jars
-from tests.support.connector_check import CRASHES, JARS
+from scripts.services import UnavailableError, sink_jars
+from tests.support.connector_check import CRASHES
 
 IS_SPARK_4_1 = pyspark.__version__.startswith("4.1.")
 needs_4_1 = pytest.mark.skipif(not IS_SPARK_4_1, reason="its connector is for Spark 4.1")
@@ -25,9 +25,8 @@ needs_4_1 = pytest.mark.skipif(not IS_SPARK_4_1, reason="its connector is for Sp
     ["jdbc", pytest.param("iceberg", marks=needs_4_1), pytest.param("delta", marks=needs_4_1)],
 )
 def test_a_delivery_repeated_after_a_crash_changes_nothing(name: str, tmp_path: Path) -> None:
-    folder, coordinates = JARS[name]
     try:
-        fetch_jars(folder, *coordinates)
+        sink_jars(name)
         with postgres_server() if name == "jdbc" else nullcontext("") as url:
             command = [sys.executable, "-m", "tests.support.connector_check", name, str(tmp_path)]
             done = subprocess.run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
-from scripts.services import fetch_jars
+from scripts.services import sink_jars
 from tests.support.local_runtime import Local
 from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CRASHES = (False, True, False, True, True, False)
-JARS = {
-    "jdbc": ("postgresql-42.7.7", ("org.postgresql:postgresql:42.7.7:",)),
-    "iceberg": (
-        "iceberg-4.1-1.12.0",
-        ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0:",),
-    ),
-    "delta": (
-        "delta-4.3.1",
-        ("io.delta:delta-spark_2.13:4.3.1:", "io.delta:delta-storage:4.3.1:"),
-    ),
-}
 SETTINGS = {
     "jdbc": {},
     "iceberg": {
@@ -63,10 +52,9 @@ def kill(_: str) -> None:
 
 
 def session(name: str, folder: Path) -> "SparkSession":
-    jars = fetch_jars(JARS[name][0], *JARS[name][1]).glob("*.jar")
     settings = {
         **SETTINGS[name],
-        "spark.jars": ",".join(map(str, jars)),
+        "spark.jars": ",".join(map(str, sink_jars(name))),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     if name == "iceberg":
