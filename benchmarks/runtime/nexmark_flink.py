@@ -1,8 +1,9 @@
 """Nexmark in Flink: the queries in Flink's SQL, with the windows and bounds of ours.
 
 Windows are table functions and joins of streams are interval joins. q13 joins a table of constants.
-q9 keeps the best bid of each auction so far and q15 to q17 are updated with each row, as in Flink's
-own form of them; ours return a result once it is complete.
+q6 keeps the last ten auctions of each seller for ever, in the order in which their windows of 20 s
+end. q9 keeps the best bid of each auction so far and q15 to q17 are updated with each row, as in
+Flink's own form of them; ours return a result once it is complete.
 """
 
 import json
@@ -54,6 +55,11 @@ GROUP BY window_start, window_end, id, category) GROUP BY window_start, window_e
     "q5": f"""SELECT c.window_start, c.auction, c.num FROM ({_counts()}) c JOIN (
 SELECT max(num) AS top, window_start, window_end FROM ({_counts()})
 GROUP BY window_start, window_end) m ON {_SAME.format("c", "m")} AND c.num >= m.top""",
+    "q6": """SELECT seller, id, avg(final) OVER (PARTITION BY seller ORDER BY closed
+ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS price FROM (
+SELECT window_time AS closed, seller, id, max(price) AS final
+FROM TABLE(TUMBLE(TABLE auction_bids, DESCRIPTOR(ts), INTERVAL '20' SECOND))
+GROUP BY window_start, window_end, window_time, seller, id)""",
     "q7": f"""SELECT b.ts, b.auction, b.price, b.bidder FROM (SELECT * FROM {_BIDS}) b JOIN (
 SELECT max(price) AS top, window_start, window_end FROM {_BIDS}
 GROUP BY window_start, window_end) w ON {_SAME.format("b", "w")} AND b.price = w.top""",
@@ -150,7 +156,8 @@ def _seconds(side: str, folder: Path, data: str, sql: str, streams: Mapping[str,
             f"'path' = 'file://{folder}/{data}/flink/{stream}')"
         )
     environment.execute_sql(
-        f"CREATE VIEW auction_bids AS SELECT a.ts, a.id, a.category, b.price {_AUCTION_BIDS}"
+        "CREATE VIEW auction_bids AS "
+        f"SELECT a.ts, a.id, a.seller, a.category, b.price {_AUCTION_BIDS}"
     )
     values = ", ".join(f"(CAST({at} AS BIGINT), 'side {at}')" for at in range(100))
     environment.execute_sql(

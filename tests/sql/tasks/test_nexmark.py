@@ -1,9 +1,12 @@
 """Nexmark: what batches give, split and moved, is what one batch gives; test_spark asks Spark."""
 
+from collections import defaultdict, deque
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.nexmark_batches import CATALOG, cut
 from tests.support.sql_oracle import Cluster, same
@@ -45,6 +48,41 @@ def test_batches_add_up(engine: Engine, name: str) -> None:
     got = cluster.run(given)
     assert (len(got) > 0, cluster.late) == (True, 0)
     same(got, pa.concat_tables(wanted))
+
+
+def test_q6_is_the_average_of_the_last_ten_auctions_of_any_time(engine: Engine) -> None:
+    """The reference has no bound: a plain loop over all winning prices of a seller.
+
+    Sellers have an auction every second here, so their last ten are within the 40 seconds of q6.
+    """
+    given = cut(4, events=15_000, per_second=120, batches=9)
+    for batch in given.batches:
+        seller = pc.subtract(
+            batch["auction"]["seller"], pc.multiply(pc.divide(batch["auction"]["seller"], 7), 7)
+        )
+        at = batch["auction"].schema.get_field_index("seller")
+        batch["auction"] = batch["auction"].set_column(at, "seller", seller)
+    program = compile_query("q6", QUERIES["q6"], CATALOG)
+    got = Cluster(program, engine, np.random.default_rng(6)).run(given)
+    prices = defaultdict[int, list[tuple[datetime, int]]](list)
+    for bid in given.all("bid").select(["auction", "ts", "price"]).to_pylist():
+        prices[bid["auction"]].append((bid["ts"], bid["price"]))
+    last = defaultdict[int, deque[int]](lambda: deque(maxlen=10))
+    wanted = []
+    for auction in given.all("auction").to_pylist():  # in the order of their times
+        end = min(auction["ts"] + timedelta(seconds=20), auction["expires"])
+        valid = [price for at, price in prices[auction["id"]] if auction["ts"] <= at <= end]
+        if valid:
+            ten = last[auction["seller"]]
+            ten.append(max(valid))
+            wanted.append((auction["seller"], auction["id"], sum(ten) / len(ten)))
+    assert max(map(len, last.values())) == 10
+    same(
+        got,
+        pa.table(
+            dict(zip(got.column_names, zip(*wanted, strict=True), strict=True)), schema=got.schema
+        ),
+    )
 
 
 def test_the_seed_decides() -> None:
