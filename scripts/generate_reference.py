@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs/reference"
 SELF = re.compile(r"^\((self|host)(: [^,)]*)?(, )?")
 MODULES = re.compile(r"(collections\.abc|evenflow(\.[a-z_]+)+)\.")
+UNION = re.compile(r"Union\[ForwardRef\('DataFrame'\), (.*?), NoneType\]")
+PLAIN_NAMES = {
+    "'DataFrame'": "DataFrame",
+    "pyspark.sql.dataframe.": "",
+    "pyarrow.lib.": "pyarrow.",
+    "typing.": "",
+    "datetime.datetime": "datetime",
+}
 BEGIN, END = "<!-- generated: make docs -->", "<!-- end of generated -->"
 
 
@@ -134,11 +143,33 @@ def class_section(cls: type) -> str:
         is_property = isinstance(member, property)
         if name.startswith("_") or not (is_property or inspect.isroutine(member)):
             continue
-        signature = "" if is_property else SELF.sub("(", str(inspect.signature(member)))
-        signature = MODULES.sub("", signature)
+        signature = "" if is_property else SELF.sub("(", signature_text(member))
         text = inspect.getdoc(member) or ""
         parts.append(f"**`{name}{signature}`** {text}")
     return "\n\n".join(parts)
+
+
+def signature_text(function: Any) -> str:
+    """Return a signature as one would write it: names without modules, defaults that are short."""
+    signature = inspect.signature(function)
+    parameters = []
+    for parameter in signature.parameters.values():
+        kind, default = type(parameter.default), parameter.default
+        if is_dataclass(kind) and default == kind():
+            default = Verbatim(f"{kind.__name__}()")
+        parameters.append(parameter.replace(default=default))
+    text = MODULES.sub("", str(signature.replace(parameters=parameters)))
+    text = UNION.sub(r"DataFrame | \1 | None", text)
+    for given, shown in PLAIN_NAMES.items():
+        text = text.replace(given, shown)
+    return text
+
+
+class Verbatim(str):
+    """A default that is shown as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def commands() -> str:

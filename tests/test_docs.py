@@ -57,6 +57,13 @@ def test_the_walkthrough_names_files_and_functions_that_exist() -> None:
             assert re.search(rf"\b(def|class) {part}\b", code), f"{file} has no {name}"
 
 
+def test_the_glossary_has_each_term_once_in_order() -> None:
+    lines = (ROOT / "docs/glossary.md").read_text().splitlines()
+    terms = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")]
+    assert len(terms) > 50
+    assert terms[1:] == sorted(set(terms[1:]), key=str.lower)
+
+
 def test_the_table_of_faults_names_tests_that_exist() -> None:
     text = (ROOT / "docs/reference/faults.md").read_text()
     named = re.findall(r"`(\S+\.py)::(test_\w+)`", text)

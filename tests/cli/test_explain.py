@@ -118,7 +118,30 @@ def test_the_history_of_a_key_and_of_a_query(tmp_path: Path) -> None:
     assert "1 -> 2" in shown
     none = CliRunner().invoke(app, ["explain", "--run", place, "--key", "cold"])
     assert "key cold has not moved" in none.stdout
-    refused = CliRunner().invoke(app, ["explain", "--run", place])
+
+
+def test_the_decisions_of_a_run_that_has_ended(tmp_path: Path) -> None:
+    place = history(tmp_path / "flow")
+    spec = tmp_path / "flow.yaml"
+    spec.write_text("checkpoint: flow")
+
+    def answer(*arguments: str) -> Any:
+        done = CliRunner().invoke(app, [*arguments, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    for run in (place, str(spec)):
+        listed = answer("moves", "--run", run)["decisions"]
+        assert [decision["number"] for decision in listed] == [5, 2]
+        assert [decision["move_count"] for decision in listed] == [1, 2]
+        assert answer("explain", "--run", run) == listed[0]
+        assert answer("explain", "2", "--run", run) == listed[1]
+    assert listed[1]["measured"]["judgement"]["imbalance"] == 1.1
+    assert [(m["query"], m["key"]) for m in listed[1]["moves"]] == [("a", None), ("k", "hot")]
+    assert answer("moves", "--run", place, "--limit", "1")["decisions"] == listed[:1]
+    unknown = CliRunner().invoke(app, ["explain", "3", "--run", place])
+    assert (unknown.exit_code, "the numbers are 2 to 5" in unknown.stderr) == (2, True)
+    refused = CliRunner().invoke(app, ["ps", "--run", str(spec)])
     assert (refused.exit_code, "is not served" in refused.stderr) == (2, True)
 
 

@@ -58,6 +58,9 @@ def test_replay_shows_the_effect_of_balancing(recorded: Path) -> None:
     assert asked("replay", recorded, "--workers", 8)["workers"] == 8
     assert "state moved" in call("replay", recorded, "--algorithm", "mixed").stdout
     assert files(recorded) == before
+    spec = recorded.parent / "recorded.yaml"
+    spec.write_text(f"checkpoint: {recorded}")
+    assert asked("replay", spec) == result
 
 
 def test_whatif_does_not_change_the_checkpoint(recorded: Path) -> None:

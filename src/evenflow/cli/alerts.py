@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evenflow.cli.find_run import find_run
+from evenflow.cli.find_run import served_run
 from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import Columns, print_items, print_json
 
@@ -26,7 +26,7 @@ def alerts_command(
     json: JsonOption = False,
 ) -> None:
     """List the alerts that fire; the rules are in the section `alerts` of the specification."""
-    found = find_run(run, url).require_client().get("alerts")
+    found = served_run(run, url).get("alerts")
     listed = [each for each in found if everything or each["state"] == "firing"]
     if json:
         print_json({"alerts": listed})

@@ -34,7 +34,6 @@ from evenflow.errors import InputError, SetupError
 
 # A package adds commands with an entry point in this group: `register(app: typer.Typer) -> None`.
 COMMANDS_GROUP = "evenflow.commands"
-_SERVICE_PANEL = "A running service"
 
 
 class ErrorHandlingGroup(TyperGroup):
@@ -59,51 +58,58 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Keep the workers of a streaming system evenly loaded.",
 )
-app.command("demo")(demo.demo_command)
-app.command("run")(run.run_command)
-app.command("validate")(run.validate_command)
-app.command("diff")(diff.diff_command)
-app.command("init")(run.init_command)
-app.command("query")(query.query_command)
-plan_app = typer.Typer(no_args_is_help=True, help="Compute plans from files, without a run.")
-app.add_typer(plan_app, name="plan")
+_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "Start": {
+        "demo": demo.demo_command,
+        "init": run.init_command,
+        "validate": run.validate_command,
+        "diff": diff.diff_command,
+        "run": run.run_command,
+    },
+    "A run, also when it has ended": {
+        "list": status.list_command,
+        "status": status.status_command,
+        "results": results.results_command,
+        "logs": logs.logs_command,
+        "moves": inspect.moves_command,
+        "explain": inspect.explain_command,
+        "replay": replay.replay_command,
+        "whatif": replay.whatif_command,
+        "stop": stop.stop_command,
+    },
+    "A run that is served": {
+        "ps": inspect.ps_command,
+        "hot-keys": inspect.hot_keys_command,
+        "alerts": alerts.alerts_command,
+        "tenants": tenants.tenants_command,
+        "proposals": proposals.proposals_command,
+        "approve": proposals.approve_command,
+        "reject": proposals.reject_command,
+        "submit": control.submit_command,
+        "replace": control.replace_command,
+        "cancel": control.cancel_command,
+        "resume": control.resume_command,
+        "watermark": control.watermark_command,
+        "pin": control.pin_command,
+        "unpin": control.unpin_command,
+        "subscribe": control.subscribe_command,
+        "unsubscribe": control.unsubscribe_command,
+        "rollback": control.rollback_command,
+    },
+    "Without a run": {"query": query.query_command},
+}
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
+plan_app = typer.Typer(no_args_is_help=True, help="Compute plans from files.")
+app.add_typer(plan_app, name="plan", rich_help_panel="Without a run")
 plan_app.command("keys")(plan_keys.plan_keys_command)
 plan_app.command("queries")(plan_queries.plan_queries_command)
 plan_app.command("operators")(plan_operators.plan_operators_command)
 for _entry_point in entry_points(group=COMMANDS_GROUP):
     _entry_point.load()(app)
-app.command("results")(results.results_command)
-app.command("status")(status.status_command)
-app.command("stop")(stop.stop_command)
-app.command("logs")(logs.logs_command)
-app.command("list")(status.list_command)
-app.command("replay")(replay.replay_command)
-app.command("whatif")(replay.whatif_command)
-_SERVICE_COMMANDS: dict[str, Callable[..., None]] = {
-    "ps": inspect.ps_command,
-    "moves": inspect.moves_command,
-    "hot-keys": inspect.hot_keys_command,
-    "explain": inspect.explain_command,
-    "alerts": alerts.alerts_command,
-    "tenants": tenants.tenants_command,
-    "proposals": proposals.proposals_command,
-    "approve": proposals.approve_command,
-    "reject": proposals.reject_command,
-    "submit": control.submit_command,
-    "replace": control.replace_command,
-    "cancel": control.cancel_command,
-    "resume": control.resume_command,
-    "watermark": control.watermark_command,
-    "pin": control.pin_command,
-    "unpin": control.unpin_command,
-    "subscribe": control.subscribe_command,
-    "unsubscribe": control.unsubscribe_command,
-    "rollback": control.rollback_command,
-}
-for _name, _command in _SERVICE_COMMANDS.items():
-    app.command(_name, rich_help_panel=_SERVICE_PANEL)(_command)
-workers_app = typer.Typer(no_args_is_help=True, help="List, add or drain workers of a service.")
-app.add_typer(workers_app, name="workers", rich_help_panel=_SERVICE_PANEL)
+workers_app = typer.Typer(no_args_is_help=True, help="List, add or drain workers of a run.")
+app.add_typer(workers_app, name="workers", rich_help_panel="A run that is served")
 workers_app.command("list")(inspect.list_workers_command)
 workers_app.command("add")(control.add_worker_command)
 workers_app.command("drain")(control.drain_worker_command)

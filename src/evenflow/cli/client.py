@@ -113,7 +113,10 @@ class ServiceClient:
             raise self._to_exception(error) from None
         except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            print_error(f"cannot reach a service at {self.url} ({reason}); start it or set --url")
+            print_error(
+                f"cannot reach a service at {self.url} ({reason}); `evenflow list` shows the runs "
+                "and their addresses: name one with --run or --url"
+            )
             raise typer.Exit(EXIT_UNREACHABLE) from None
 
     def _to_exception(self, error: HTTPError) -> Exception:

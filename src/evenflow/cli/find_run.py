@@ -25,8 +25,8 @@ class FoundRun:
         """Return the service of a run that is served."""
         if self.client is None:
             raise InputError(
-                f"{self.require_store().uri} is not served; start it, or ask for its history "
-                "with --key or --query"
+                f"{self.require_store().uri} is not served: start it with `evenflow run`; of a "
+                "run that has ended there are `status`, `results`, `moves`, `explain` and `logs`"
             )
         return self.client
 
@@ -45,15 +45,12 @@ def find_run(place: str | None, url: str) -> FoundRun:
     if place is None or place.startswith(("http://", "https://")):
         return FoundRun(ServiceClient(place or url))
     from evenflow.spark.protocol.run_note import read_run_note
-    from evenflow.storage.file_store import FileStore
-    from evenflow.storage.options import StorageOptions
 
-    is_spec = place.endswith((".yaml", ".yml"))
-    checkpoint, storage = _checkpoint_of_spec(Path(place)) if is_spec else (place, StorageOptions())
-    store = FileStore(checkpoint, options=storage)
+    store = find_store(place)
     if not store.exists("meta"):
         yet = f"{place} has not been run yet, or is still starting Spark: there is no"
-        what = yet if is_spec else "there is no"
+        what = yet if _is_spec(place) else "there is no"
+        checkpoint = store.uri.removeprefix("file://")
         raise InputError(
             f"{what} checkpoint {checkpoint}; give a specification, a checkpoint or an address"
         )
@@ -63,6 +60,26 @@ def find_run(place: str | None, url: str) -> FoundRun:
         client = ServiceClient(note.url)
         client = client if client.serves(store.uri) else None
     return FoundRun(client, store, note)
+
+
+def served_run(run: str | None, url: str) -> ServiceClient:
+    """Return the service of a run that is served, by `--run`, else by `--url`."""
+    return find_run(run, url).require_client()
+
+
+def find_store(place: str) -> "FileStore":
+    """Return the checkpoint at a path, or that of a specification; it need not exist."""
+    from evenflow.storage.file_store import FileStore
+    from evenflow.storage.options import StorageOptions
+
+    options = StorageOptions()
+    if _is_spec(place):
+        place, options = _checkpoint_of_spec(Path(place))
+    return FileStore(place, options=options)
+
+
+def _is_spec(place: str) -> bool:
+    return place.endswith((".yaml", ".yml"))
 
 
 def _checkpoint_of_spec(path: Path) -> "tuple[str, StorageOptions]":

@@ -1,12 +1,11 @@
-"""Commands that show the state of a running service."""
+"""Commands that show the state of a run."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.client import ServiceClient
-from evenflow.cli.find_run import find_run
+from evenflow.cli.find_run import find_run, served_run
 from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import (
     Columns,
@@ -18,6 +17,7 @@ from evenflow.cli.output import (
     print_verdicts,
     safe,
 )
+from evenflow.cli.past_decisions import decisions_of, one_decision_of
 from evenflow.cli.past_moves import last_decision_of, past_moves_of, print_past_moves, workers
 from evenflow.display import printable
 from evenflow.errors import InputError
@@ -63,9 +63,11 @@ _KEY_COLUMNS: Columns = {
 }
 
 
-def ps_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
-    """List the queries and key figures of a running service."""
-    client = ServiceClient(url)
+def ps_command(
+    run: RunOption = None, url: UrlOption = DEFAULT_URL, json: JsonOption = False
+) -> None:
+    """List the queries and key figures of a run."""
+    client = served_run(run, url)
     summary, queries = client.get("summary"), client.get("queries")
     if json:
         print_json({"summary": summary, "queries": queries})
@@ -74,9 +76,11 @@ def ps_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
         print_items(queries, _QUERY_COLUMNS, numbers=range(2, 7))
 
 
-def list_workers_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
-    """List the workers of a running service, and how many the load needs."""
-    client = ServiceClient(url)
+def list_workers_command(
+    run: RunOption = None, url: UrlOption = DEFAULT_URL, json: JsonOption = False
+) -> None:
+    """List the workers of a run, and how many the load needs."""
+    client = served_run(run, url)
     workers, scaling = client.get("workers"), client.get("scaling")
     if json:
         print_json({"workers": workers, "scaling": scaling})
@@ -90,11 +94,12 @@ def moves_command(
     everything: Annotated[
         bool, typer.Option("--all", help="Include decisions that changed nothing.")
     ] = False,
+    run: RunOption = None,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
-    """List the plan changes of a running service, newest first."""
-    decisions = ServiceClient(url).get("decisions", limit=limit, all=int(everything))
+    """List the plan changes of a run, newest first; one that has ended is read from its history."""
+    decisions = decisions_of(find_run(run, url), limit, everything=everything)
     if json:
         print_json({"decisions": decisions})
     elif not decisions:
@@ -106,11 +111,12 @@ def moves_command(
 def hot_keys_command(
     query: Annotated[str | None, typer.Argument(help="Only keys of this query.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 20,
+    run: RunOption = None,
     url: UrlOption = DEFAULT_URL,
     json: JsonOption = False,
 ) -> None:
     """List the heaviest keys, their share of the row cost of their query, and their worker."""
-    keys = ServiceClient(url).get("hot-keys", query=query, count=count)
+    keys = served_run(run, url).get("hot-keys", query=query, count=count)
     if json:
         print_json({"hot_keys": keys})
     else:
@@ -127,8 +133,8 @@ def explain_command(
 ) -> None:
     """Explain why the plan was changed or not, and show the measured effect.
 
-    With --key or --query, list when that key or query moved, why, and what came of it; of a run
-    given by its checkpoint or specification as far back as its history goes.
+    With --key or --query, list when that key or query moved, why, and what came of it. A run that
+    has ended, given by its specification or checkpoint, is read from its history.
     """
     found = find_run(run, url)
     if key is not None or query is not None:
@@ -138,14 +144,13 @@ def explain_command(
         else:
             print_past_moves(moves, query, key, None if moves else last_decision_of(found))
         return
-    client = found.require_client()
     if decision == "last":
-        changes = client.get("decisions", limit=1) or client.get("decisions", limit=1, all=1)
+        changes = decisions_of(found, 1) or decisions_of(found, 1, everything=True)
         if not changes:
             raise InputError("there is no decision yet: the first one follows the first batch")
         info = changes[0]
     else:
-        info = client.get("decisions", decision)
+        info = one_decision_of(found, decision)
     if json:
         print_json(info)
     else:

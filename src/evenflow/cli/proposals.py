@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.find_run import find_run
+from evenflow.cli.find_run import served_run
 from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import format_bytes, print_json, print_rows, safe
 from evenflow.cli.past_moves import workers
@@ -24,7 +24,7 @@ def proposals_command(
     json: JsonOption = False,
 ) -> None:
     """Show the plan that waits for approval: its moves, prediction, bytes and pause."""
-    found = find_run(run, url).require_client().get("proposals")
+    found = served_run(run, url).get("proposals")
     listed = [each for each in found if everything or each["is_open"]]
     if json:
         print_json({"proposals": listed})
@@ -52,7 +52,7 @@ def reject_command(
 
 
 def _answer(number: int, answer: str, run: str | None, url: str, json: bool) -> None:
-    reply = find_run(run, url).require_client().post("proposals", number, answer)
+    reply = served_run(run, url).post("proposals", number, answer)
     if json:
         print_json(reply)
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenflow.cli.find_run import find_store
 from evenflow.cli.options import JsonOption
 from evenflow.cli.output import (
     format_bytes,
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from evenflow.model import BalanceMetrics, Decision
     from evenflow.planning.controller import Balancing, Scenario, ScenarioResult
 
-HistoryArgument = Annotated[str, typer.Argument(help="Checkpoint of a run with balancing.")]
+HistoryArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run with balancing: its specification or checkpoint."),
+]
 AlgorithmOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,7 +57,7 @@ def replay_command(
 
     options = {"max_imbalance": max_imbalance, "seed": seed, **parse_settings(settings or [])}
     config = balancing_from_options(algorithm or [], **options)
-    snapshots, _, _ = read_history(recorded, batches)
+    snapshots, _, _ = read_history(find_store(recorded), batches)
     replayed = replay_history(snapshots, config, workers)
     decisions = replayed.decisions
     result: dict[str, Any] = {
@@ -89,7 +93,7 @@ def whatif_command(
     scenario = Scenario(add, frozenset(drop or ()), rate, dict(map(_parse_pin, pin or ())))
     if scenario == Scenario():
         raise InputError("no change given; add --add, --drop, --rate or --pin")
-    snapshots, _, _ = read_history(recorded, batches)
+    snapshots, _, _ = read_history(find_store(recorded), batches)
     config = balancing_from_options(algorithm or [], **parse_settings(settings or []))
     predicted = evaluate_scenario(snapshots, scenario, config)
     result = _scenario_to_json(predicted, scenario)

@@ -14,7 +14,11 @@ from evenflow.errors import InputError
 SpecArgument = Annotated[Path, typer.Argument(help="Specification, a YAML file.", metavar="SPEC")]
 OverrideOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its dotted path."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a field by its dotted path, as in balancing.mode=off; repeatable.",
+    ),
 ]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
-from evenflow.cli.client import ServiceClient
-from evenflow.cli.options import DEFAULT_URL, JsonOption, UrlOption
+from evenflow.cli.find_run import served_run
+from evenflow.cli.options import DEFAULT_URL, JsonOption, RunOption, UrlOption
 from evenflow.cli.output import format_bytes, print_items, print_json
 from evenflow.display import printable
 
@@ -48,12 +48,14 @@ def _columns(tenants: list[dict[str, Any]]) -> dict[str, Callable[[Any], str]]:
     return columns
 
 
-def tenants_command(url: UrlOption = DEFAULT_URL, json: JsonOption = False) -> None:
+def tenants_command(
+    run: RunOption = None, url: UrlOption = DEFAULT_URL, json: JsonOption = False
+) -> None:
     """List tenants: what their queries use, their limits, and which are slowed and why.
 
     CPU time and results are those of the last batch.
     """
-    tenants = ServiceClient(url).get("tenants")
+    tenants = served_run(run, url).get("tenants")
     if json:
         print_json({"tenants": tenants})
     elif not tenants:
