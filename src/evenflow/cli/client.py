@@ -113,9 +113,10 @@ class ServiceClient:
             raise self._to_exception(error) from None
         except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
+            reason = getattr(reason, "strerror", None) or reason
             print_error(
-                f"cannot reach a service at {self.url} ({reason}); `evenflow list` shows the runs "
-                "and their addresses: name one with --run or --url"
+                f"cannot reach a service at {self.url} ({reason}); start a run with `evenflow run`,"
+                " or name another one with --run or --url: `evenflow list` shows them"
             )
             raise typer.Exit(EXIT_UNREACHABLE) from None
 

@@ -128,7 +128,7 @@ def init_command(
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error}") from None
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     typer.echo(f"wrote {path}; run it with: evenflow run {path}")
 
 

@@ -150,7 +150,7 @@ class SpecChecker:
             taken.setdefault(name.lower(), section)
 
     def _check_source(self, name: str, source: Any) -> None:
-        delay = None
+        delay = 0  # if it is wrong, the rest is checked all the same
         with self.log.at("sources", name, "watermark"):
             delay = duration_us(source.watermark, "watermark")
         if source.max_ahead is not None:
@@ -160,7 +160,7 @@ class SpecChecker:
             with self.log.at("sources", name, "on_bad_file"):
                 raise InputError("`skip` is for sources that read files from a `path`; remove it")
         schema = self._resolve_schema("sources", name, source)
-        if schema is None or delay is None:
+        if schema is None:
             return
         self._check_path("sources", name, source)
         with self.log.at("sources", name, "time"):

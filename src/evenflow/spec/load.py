@@ -98,7 +98,9 @@ def _read(path: Path) -> str:
                 "subscriptions into files of their own"
             )
         return data.decode("utf-8").replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 

@@ -116,14 +116,34 @@ def parse_query(sql: str) -> Ast:
         first = error.errors[0] if error.errors else {}
         raise InputError(
             f"the query cannot be read at line {first.get('line')}, column {first.get('col')}: "
-            f"{first.get('description')} "
+            f"{_parse_problem(str(first.get('description')))} "
             f"near {str(first.get('highlight'))[:40]!r}"
         ) from None
     except TokenError as error:
-        raise InputError(f"the query cannot be read: {str(error)[:120]}") from None
+        raise InputError(
+            f"the query cannot be read: {str(error)[:120]}; is a quote or a comment not closed?"
+        ) from None
     except RecursionError:
         raise InputError("the query is nested too deeply; use fewer levels") from None
     return check_query(statements[0])
+
+
+def _parse_problem(description: str) -> str:
+    """Say what the parser says, without its classes and tokens.
+
+    >>> _parse_problem("Required keyword: 'this' missing for <class 'sqlglot.expressions.Where'>")
+    'something is missing'
+    >>> _parse_problem("Expected table name but got <Token token_type: TokenType.ON, ...>")
+    'expected table name'
+    >>> _parse_problem("Invalid expression / Unexpected token"), _parse_problem("Expecting )")
+    ('this does not belong here,', 'expecting )')
+    """
+    if description.startswith("Required keyword"):
+        return "something is missing"
+    if description.startswith("Invalid expression"):
+        return "this does not belong here,"
+    words = description.partition(" but got <")[0]
+    return words[:1].lower() + words[1:]
 
 
 def check_query(node: Ast) -> Ast:

@@ -53,7 +53,7 @@ export class TimeChart {
       legend: { show: false },
       cursor: { y: false, points: { size: 5 }, drag: { x: Boolean(onZoom), y: false, setScale: false, dist: MIN_DRAG_PIXELS }, sync: { key: SYNC.key, setSeries: false } },
       focus: { alpha: 0.18 },
-      padding: [8, 18, 0, 0],
+      padding: [8, 28, 0, 0],
       scales: { x: { time: true }, y: { range: (_, low, high) => range(low ?? 0, high ?? 0) } },
       axes: [
         axisOptions({ space: 70, size: 24, values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 0], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 0]] }),
