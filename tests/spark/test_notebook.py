@@ -71,7 +71,10 @@ def test_decisions_and_moves_as_tables() -> None:
     moves = notebook.to_pandas(run, "moves")
     assert moves[["query", "key", "after"]].values.tolist() == [["k", "hot", 1], ["a", None, 0]]
     assert moves["measured"].tolist() == [1.1, 1.1]
-    assert notebook.to_pandas(run, "batches")["batch"].tolist() == [0, 1, 2]
+    run.batch_seconds = {1: 0.5}
+    batches = notebook.to_pandas(run, "batches")
+    assert batches["batch"].tolist() == [0, 1, 2]
+    assert batches["batch_seconds"].tolist()[1] == 0.5
     assert notebook.to_pandas(run, "outcomes")["decision"].tolist() == [1]
     assert set(notebook.to_pandas(run, "queries")["name"]) == {"a", "b", "k"}
     with pytest.raises(InputError, match="got 'decision'"):
@@ -95,10 +98,16 @@ def test_explain() -> None:
 
 def test_plot_has_loads_imbalance_and_batch_time() -> None:
     run: Any = ShownRun()
+    run.batch_seconds = {0: 0.5, 2: 0.75, 9: 1.0}
     figure = notebook.plot(run)
     loads, ratios, times = figure.axes
     assert len(loads.lines) == 3 + 1, "a line for each worker, and the plan change"
-    assert times.lines[0].get_ydata().tolist() == [2.0, 2.0, 2.0]
+    taken, intervals, _ = times.lines
+    assert (taken.get_ydata()[0], taken.get_ydata()[2]) == (0.5, 0.75)
+    assert intervals.get_ydata().tolist() == [2.0, 2.0, 2.0]
+    assert [axis.get_ylim()[0] for axis in (loads, times)] == [0, 0]
+    said = [text.get_text() for text in ratios.get_legend().get_texts()]
+    assert said == ["bound", "plan changed"]
     assert ratios.get_ylabel() == "busiest worker over mean"
     run._snapshots = ()
     with pytest.raises(InputError, match="no batch"):

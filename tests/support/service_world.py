@@ -124,6 +124,7 @@ class FakeRun:
         self.advice: ScalingAdvice | None = None
         self.waiting: tuple[Proposal, ...] = ()
         self.progress: dict[int, BatchProgress] = {}
+        self.batch_seconds: dict[int, float] = {}
         self.trigger_seconds: float | None = 2.0
         self.is_active = True
         self.broken = False

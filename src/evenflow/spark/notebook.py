@@ -58,6 +58,10 @@ class ReadableRun(Protocol):
         """Where its files are."""
 
     @property
+    def batch_seconds(self) -> Mapping[int, float]:
+        """How long the last batches took."""
+
+    @property
     def balancing(self) -> Balancing:
         """The balancing settings."""
 
@@ -122,7 +126,8 @@ def to_pandas(self: ReadableRun, what: str = "decisions") -> Any:
         raise InputError(f"to_pandas has {', '.join(TABLES)}; got {what!r}. Results: run.results()")
     rows: list[dict[str, Any]]
     if what == "batches":
-        rows = [_batch_row(snapshot) for snapshot in self.snapshots]
+        taken = self.batch_seconds
+        rows = [_batch_row(snapshot, taken.get(snapshot.batch)) for snapshot in self.snapshots]
     elif what == "decisions":
         rows = [_decision_row(decision) for decision in self.decisions]
     elif what == "moves":
@@ -166,27 +171,39 @@ def plot(self: ReadableRun) -> Any:
         top.plot(batches, middle_load, label="median worker")
         top.legend(fontsize="small")
     top.set_ylabel("load, CPU s per batch")
+    top.set_ylim(bottom=0)
     ratios = [imbalance(s.worker_loads(), s.plan.active) for s in self.snapshots]
     middle.plot(batches, ratios)
-    middle.axhline(1 + self.balancing.max_imbalance, linestyle="--", linewidth=1, label="bound")
+    bound = 1 + self.balancing.max_imbalance
+    middle.axhline(bound, linestyle="--", linewidth=1, color="tab:red", label="bound")
     middle.set_ylabel("busiest worker over mean")
-    middle.legend(fontsize="small")
-    bottom.plot(batches, [snapshot.interval_seconds for snapshot in self.snapshots])
+    middle.set_ylim(bottom=0.95)
+    times = self.batch_seconds
+    taken = [times.get(batch, np.nan) for batch in batches]
+    bottom.plot(batches, taken, label="a batch")
+    intervals = [snapshot.interval_seconds for snapshot in self.snapshots]
+    bottom.plot(batches, intervals, linestyle=":", color="grey", label="from batch to batch")
     bottom.set_ylabel("batch time, s")
+    bottom.set_ylim(bottom=0)
     bottom.set_xlabel("batch")
-    for decision in self.decisions:
-        if decision.plan is not None and batches[0] <= decision.batch <= batches[-1]:
-            for axis in (top, middle, bottom):
-                axis.axvline(decision.batch, color="grey", linewidth=0.6, alpha=0.5)
+    changes = [decision.batch for decision in self.decisions if decision.plan is not None]
+    for at in (batch for batch in changes if batches[0] <= batch <= batches[-1]):
+        for axis in (top, middle, bottom):
+            axis.axvline(at, color="tab:green", linewidth=0.8, alpha=0.6)
+        middle.lines[-1].set_label("plan changed")
+    handles = {line.get_label(): line for line in middle.lines[1:]}
+    middle.legend(handles=handles.values(), fontsize="small")
+    bottom.legend(fontsize="small")
     return figure
 
 
-def _batch_row(snapshot: Snapshot) -> dict[str, Any]:
+def _batch_row(snapshot: Snapshot, batch_seconds: float | None) -> dict[str, Any]:
     loads = snapshot.worker_loads()
     return {
         "batch": snapshot.batch,
         "at": snapshot.at,
-        "seconds": snapshot.interval_seconds,
+        "seconds": snapshot.interval_seconds,  # since the batch before
+        "batch_seconds": batch_seconds,
         "rows": int(sum(query.rows_in.sum() for query in snapshot.queries.values())),
         "max_load": float(loads.max()),
         "mean_load": float(loads.mean()),

@@ -22,7 +22,7 @@ from evenflow.spark.driver.batch_callback import BatchCallback
 from evenflow.spark.driver.column_pruning import SourceColumns, covers_columns, needed_columns
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.parquet_sources import reads_parquet_files, source_for_spark
-from evenflow.spark.driver.progress import ProgressListener
+from evenflow.spark.driver.progress import ProgressListener, reported_seconds
 from evenflow.spark.driver.replacement import ReplaceQuery, next_name
 from evenflow.spark.driver.sinks import FindTargets, SinkDelivery
 from evenflow.spark.driver.streaming_query import (
@@ -305,6 +305,11 @@ class Run(RunCommands):
             self._progress.__enter__()
             self._owns_progress = True
         return dict(self._progress.batches)
+
+    @property
+    def batch_seconds(self) -> Mapping[int, float]:
+        """How long each of the last batches took, from its trigger to its commit."""
+        return {} if self._query is None else reported_seconds(self._query)
 
     def use_progress(self, listener: ProgressListener) -> None:
         """Read progress from a listener that the caller added to Spark before the start."""

@@ -13,11 +13,21 @@ from evenflow.storage.file_store import FileStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def streaming_query_name(store: FileStore) -> str:
     """Return the name that Spark shows for the query of a checkpoint."""
     return f"evenflow {store.uri}"
+
+
+def reported_seconds(query: "StreamingQuery") -> dict[int, float]:
+    """Return how long the last batches of a query took, by batch number; it may have ended."""
+    seconds: dict[int, float] = {}
+    for progress in query.recentProgress:
+        taken = float(progress.durationMs.get("triggerExecution", 0)) / 1000
+        seconds.setdefault(int(progress.batchId), taken)
+    return seconds
 
 
 class ProgressListener(StreamingQueryListener):
