@@ -1,5 +1,6 @@
 """The page in a real browser: roles, hostile texts, links, search, sizes, accessibility."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from evenflow.service import Role, Server
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m\u202e"
 SHOWN = "<img src=x onerror=alert(1)>\\x1b[31m\\u202e"
 WAIT_MS = 120_000
+LONGEST_TASK_MS = 100
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +150,39 @@ def test_many_workers_and_queries_stay_readable(
     page.get_by_test_id("sort-name").click()
     expect(page.get_by_test_id("query-alert_0000")).to_be_visible()
     page.context.close()
+
+
+@pytest.mark.slow
+def test_no_task_of_the_page_is_long(browser: Browser, large: Server, large_run: PageRun) -> None:
+    page = look(browser, large)
+    page.wait_for_timeout(2000)  # what is done once, when the page is opened
+    longest = []
+    for word in ("499", "498", "497"):
+        browser.start_tracing(page=page, categories=["toplevel", "__metadata"])
+        large_run.step()
+        page.wait_for_timeout(1500)
+        page.get_by_test_id("query-search").fill(word)
+        expect(page.get_by_test_id(f"query-alert_4{word}")).to_be_visible()
+        page.get_by_test_id("query-search").fill("")
+        page.get_by_test_id("sort-name").click()
+        page.get_by_test_id("range-all").click()
+        page.wait_for_timeout(1000)
+        tasks = task_milliseconds(json.loads(browser.stop_tracing())["traceEvents"])
+        assert len(tasks) > 100
+        longest.append(max(tasks))
+    assert min(longest) < LONGEST_TASK_MS, "a task that is long is so each time"
+    page.context.close()
+
+
+def task_milliseconds(events: list[dict[str, Any]]) -> list[float]:
+    """Return the CPU time of each task of the page: a wait for a core of this machine is not it."""
+    threads = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    }
+    tasks = (event for event in events if event["ph"] == "X" and "tdur" in event)
+    return [task["tdur"] / 1000 for task in tasks if (task["pid"], task["tid"]) in threads]
 
 
 @pytest.mark.slow
