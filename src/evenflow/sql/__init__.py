@@ -25,19 +25,23 @@ the time of the statements inside it. The watermark given to `step` must not dep
 that batch: rows for windows that it completes are late.
 """
 
-from evenflow.sql.catalog import Catalog, Stream, read_schema
-from evenflow.sql.definition import CompiledQuery, compile_definition
-from evenflow.sql.engine import Engine
-from evenflow.sql.failures import QueryFailed
-from evenflow.sql.function_declaration import declare_function
-from evenflow.sql.operator_program import OperatorProgram, compile_operator
-from evenflow.sql.program import Program, compile_query, compile_template
-from evenflow.sql.split_plan import SplitPolicy
-from evenflow.sql.tasks.operator import Operator, import_operator, operator_path
-from evenflow.sql.tasks.query_task import QueryTask
-from evenflow.sql.tasks.split_keys import TaskSplits
-from evenflow.sql.tasks.task import STATE_VERSION, SavedState, StepOutput, Task
-from evenflow.sql.tasks.waiting_rows import SLICES, WaitingRows
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evenflow.sql.catalog import Catalog, Stream, read_schema
+    from evenflow.sql.definition import CompiledQuery, compile_definition
+    from evenflow.sql.engine import Engine
+    from evenflow.sql.failures import QueryFailed
+    from evenflow.sql.function_declaration import declare_function
+    from evenflow.sql.operator_program import OperatorProgram, compile_operator
+    from evenflow.sql.program import Program, compile_query, compile_template
+    from evenflow.sql.python_operator import Operator, import_operator, operator_path
+    from evenflow.sql.split_plan import SplitPolicy
+    from evenflow.sql.tasks.query_task import QueryTask
+    from evenflow.sql.tasks.split_keys import TaskSplits
+    from evenflow.sql.tasks.task import STATE_VERSION, SavedState, StepOutput, Task
+    from evenflow.sql.tasks.waiting_rows import SLICES, WaitingRows
 
 __all__ = [
     "SLICES",
@@ -66,3 +70,38 @@ __all__ = [
     "operator_path",
     "read_schema",
 ]
+
+_MODULES = {
+    "Catalog": "evenflow.sql.catalog",
+    "CompiledQuery": "evenflow.sql.definition",
+    "Engine": "evenflow.sql.engine",
+    "Operator": "evenflow.sql.python_operator",
+    "OperatorProgram": "evenflow.sql.operator_program",
+    "Program": "evenflow.sql.program",
+    "QueryFailed": "evenflow.sql.failures",
+    "QueryTask": "evenflow.sql.tasks.query_task",
+    "SLICES": "evenflow.sql.tasks.waiting_rows",
+    "STATE_VERSION": "evenflow.sql.tasks.task",
+    "SavedState": "evenflow.sql.tasks.task",
+    "SplitPolicy": "evenflow.sql.split_plan",
+    "StepOutput": "evenflow.sql.tasks.task",
+    "Stream": "evenflow.sql.catalog",
+    "Task": "evenflow.sql.tasks.task",
+    "TaskSplits": "evenflow.sql.tasks.split_keys",
+    "WaitingRows": "evenflow.sql.tasks.waiting_rows",
+    "compile_definition": "evenflow.sql.definition",
+    "compile_operator": "evenflow.sql.operator_program",
+    "compile_query": "evenflow.sql.program",
+    "compile_template": "evenflow.sql.program",
+    "declare_function": "evenflow.sql.function_declaration",
+    "import_operator": "evenflow.sql.python_operator",
+    "operator_path": "evenflow.sql.python_operator",
+    "read_schema": "evenflow.sql.catalog",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use only: the process of an isolated operator needs no SQL."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'evenflow.sql' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -6,7 +6,7 @@ from evenflow.model.codes import QueryForm
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.operator_program import OperatorProgram, compile_operator
 from evenflow.sql.program import KeyArgument, Program, compile_query, compile_template
-from evenflow.sql.tasks.operator import import_operator
+from evenflow.sql.python_operator import import_operator
 
 CompiledQuery = Program | OperatorProgram
 

@@ -10,7 +10,8 @@ from evenflow.model.codes import QueryKind
 from evenflow.sql.catalog import Catalog
 from evenflow.sql.compile.keys import normalize_key
 from evenflow.sql.engine import Engine
-from evenflow.sql.tasks.operator import Operator, OperatorTask
+from evenflow.sql.python_operator import Operator
+from evenflow.sql.tasks.operator import OperatorTask
 from evenflow.sql.types import is_timestamp
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from evenflow.errors import shorten
 from evenflow.sql.operator_channel import OperatorChannel
 from evenflow.sql.process_limits import limit_memory
-from evenflow.sql.tasks.operator import Operator, import_operator
+from evenflow.sql.python_operator import Operator, import_operator
 
 _PR_SET_PDEATHSIG = 1
 

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter as Bag
 from dataclasses import replace
@@ -127,3 +129,12 @@ def test_its_cpu_time_counts_as_the_querys_load(tmp_path: Path) -> None:
     (report,) = local.batch({"trades": ROWS[0]})
     assert report.query_stats["evil@1"].cpu_seconds > 0.3
     assert report.cpu_seconds > 0.3
+
+
+def test_the_process_starts_without_sql_engine_and_kernels() -> None:
+    code = (
+        "import sys, evenflow.sql.operator_server\nfrom evenflow.sql import Operator\n"
+        "print(sorted({'duckdb', 'numba', 'pandas', 'pyspark', 'sqlglot'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]", "each import delays all batches of a worker"
