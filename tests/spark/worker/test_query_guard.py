@@ -1,6 +1,7 @@
 """Everything that a query computes runs in its guard: it can fail itself, nobody else."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import evil_operators
@@ -97,7 +98,7 @@ def test_what_is_published_with_other_columns_reaches_no_reader(
     local = Local(tmp_path, STREAMS, [dear, reader], workers=1)
     step = QueryWork.step
 
-    def widened(work: QueryWork, inbox: Inbox) -> None:
+    def widened(work: QueryWork, inbox: Inbox, backfill: Any = None) -> None:
         if work.query.name == "dear":
             task = work.context.task_for_update(work.query)
             really = task.step
@@ -107,7 +108,7 @@ def test_what_is_published_with_other_columns_reaches_no_reader(
                 return type(output)(output.rows.rename_columns(["a", "b"]))
 
             monkeypatch.setattr(task, "step", other)
-        step(work, inbox)
+        step(work, inbox, backfill)
 
     with monkeypatch.context() as patch:
         patch.setattr(QueryWork, "step", widened)

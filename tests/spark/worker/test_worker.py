@@ -330,10 +330,10 @@ def test_a_query_that_ends_its_process_is_found_by_care(tmp_path: Path) -> None:
     class Death(BaseException):
         """As SIGKILL would, nothing of ours catches it."""
 
-    def deadly(work: QueryWork, inbox: Inbox) -> None:
+    def deadly(work: QueryWork, inbox: Inbox, backfill: Any = None) -> None:
         if work.query.name == "deadly":
             raise Death
-        step(work, inbox)
+        step(work, inbox, backfill)
 
     def die(guard: QueryGuard, uid: str, error: BaseException) -> None:
         if isinstance(error, Death):
