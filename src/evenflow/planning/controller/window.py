@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from evenflow.model import Decision, Snapshot
+from evenflow.planning.controller.first_batch import reprice_first_batches
 
 MovableItem = tuple[str, int | None]  # query, and the hash of a key if it is keyed
 RecentlyLeft = dict[MovableItem, set[int]]
@@ -18,14 +19,16 @@ def busy_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 def select_window(snapshots: Sequence[Snapshot], window: int) -> tuple[Snapshot, ...]:
     """Return the last batch, after the busy batches before it, `window` in all.
 
-    Idle batches do not count, so a pause in the input does not erase what queries need.
+    Idle batches do not count, so a pause in the input does not erase what queries need. The first
+    batch of a query counts without what it took to start.
     """
     if not snapshots:
         return ()
     last = snapshots[-1]
     earlier = (snapshot for snapshot in reversed(snapshots[:-1]) if not snapshot.idle)
     count = max(window - 1, 1 if last.idle else 0)
-    return (*reversed(list(islice(earlier, count))), last)
+    chosen = (*reversed(list(islice(earlier, count))), last)
+    return reprice_first_batches(chosen, next(earlier, None))
 
 
 def last_snapshot_with_keys(window: Sequence[Snapshot]) -> Snapshot:
