@@ -92,6 +92,18 @@ def test_each_role_may_do_what_it_says_and_no_more(tmp_path: Path) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+def test_the_reply_to_resume_names_the_rows_that_are_missing() -> None:
+    with served(FakeRun()) as server:
+        replies = [
+            HTTP.post(f"{server.url}/api/queries/{name}/resume", json={}, headers=WRITE).json()[
+                "message"
+            ]
+            for name in ("a", "b")
+        ]
+    assert "with its state before it failed and without the rows since then" in replies[0]
+    assert "with its state before batch 12 and without the rows since then" in replies[1]
+
+
 def _described(server: Any) -> list[dict[str, str]]:
     document = HTTP.get(f"{server.url}/openapi.json", headers=bearer(Role.READ)).json()
     return [

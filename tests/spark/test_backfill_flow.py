@@ -56,6 +56,40 @@ def test_queries_begin_with_the_rows_from_before(spark: SparkSession, tmp_path: 
     assert rows_of(run.results("pairs")) == batch_rows(spark, PAIRS, {"trades": rows})
 
 
+RATIOS = """SELECT window.start AS s, symbol, count(*) AS n, sum(10 div venue) AS q
+    FROM trades GROUP BY window(ts, '10 seconds'), symbol"""
+
+
+def test_a_query_that_failed_gets_the_rows_it_missed(spark: SparkSession, tmp_path: Path) -> None:
+    """It is submitted again with all rows so far; its results are those of all rows."""
+    rng = np.random.default_rng(8)
+    batches = [shifted(trades(rng, 60, span_s=20), 20 * at) for at in range(5)]
+    venues = batches[1]["venue"].to_pylist()
+    zero = pa.array([0, *venues[1:]], batches[1].schema.field("venue").type)
+    at = batches[1].schema.get_field_index("venue")
+    batches[1] = batches[1].set_column(at, batches[1].schema.field("venue"), zero)
+    play = Play(spark, tmp_path)
+    write_batches(tmp_path / "trades", batches[:3])
+    flow = play.flow()
+    flow.query("ratios", RATIOS, key="symbol")
+    run = flow.start("100 milliseconds")
+    until(lambda: run.committed >= 3, run)
+    assert "division by zero" in run.quarantined["ratios"]
+    assert run.missing_since == {"ratios": 1}
+    mended = RATIOS.replace("10 div venue", "10 div nullif(venue, 0)")
+    run.cancel("ratios")
+    run.submit(
+        "ratios", mended, key="symbol", backfill=spark.read.parquet(str(tmp_path / "trades"))
+    )
+    until(lambda: not run.quarantined and "ratios" in run.queries, run)
+    assert run.missing_since == {}
+    write_batches(tmp_path / "trades", [*batches[3:], last_row()], first=3)
+    until(lambda: run.committed > 6 and not run.has_pending_work, run)
+    run.stop()
+    rows = pa.concat_tables(batches)
+    assert rows_of(run.results("ratios")) == batch_rows(spark, mended, {"trades": rows})
+
+
 SPEC = """
 workers: 2
 checkpoint: run

@@ -117,6 +117,7 @@ class FakeRun:
         self.decisions: tuple[Any, ...] = ()
         self.outcomes: tuple[Any, ...] = ()
         self.late, self.quarantined, self.watermarks = {"a": 3}, {"b": "why"}, {"trades": 7}
+        self.missing_since = {"b": 12}
         self.set_aside, self.ahead = {"trades": 5}, {"trades": 2}
         self.refused = ()
         self.told: tuple[Alert, ...] = ()

@@ -102,7 +102,8 @@ def resume_command(
 ) -> None:
     """Run a quarantined query again, from its state before it failed.
 
-    It does not get the rows of the failed batch and of the time in quarantine.
+    It does not get the rows of the failed batch and of the time in quarantine: they are not kept.
+    To get them, cancel it and submit it with a backfill.
     """
     _print_reply(served_run(run, url).post("queries", name, "resume"), json)
 

@@ -223,8 +223,13 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
         return f"query {name} may move {_NEXT_BATCH}"
 
     def resume(name: str, _: requests.EmptyRequest) -> str:
+        since = run.missing_since.get(name)
         run.resume(name)
-        return f"query {name} runs again {_NEXT_BATCH}, without the rows since it failed"
+        before = "it failed" if since is None else f"batch {since:,}"
+        return (
+            f"query {name} runs again {_NEXT_BATCH}, with its state before {before} and without "
+            "the rows since then"
+        )
 
     def reset_watermark(name: str, body: requests.WatermarkRequest) -> str:
         run.reset_watermark(name, body.to)

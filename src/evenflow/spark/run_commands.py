@@ -82,7 +82,9 @@ class RunCommands(RunView, query_api.QueryMethods):
     def resume(self, name: str) -> None:
         """Run a quarantined query again from its state before it failed.
 
-        It does not get the rows of the failed batch and of the time in quarantine.
+        It does not get the rows of the failed batch and of the time in quarantine: they are not
+        kept, and `missing_since` names the batch. To get them, cancel it and submit it again with
+        a backfill.
         """
         self._commands.submit(ResumeQuery(name))
 

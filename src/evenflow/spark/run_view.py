@@ -128,6 +128,14 @@ class RunView:
         return {q.name: failed[q.uid] for q in self.queries.values() if q.uid in failed}
 
     @property
+    def missing_since(self) -> Mapping[str, int]:
+        """The first batch whose rows a quarantined query does not get when it resumes."""
+        head = self._checkpoint.head()
+        kept = {q.name: head.kept_states.get(q.uid) for q in self.queries.values()
+                if q.uid in head.quarantined}  # fmt: skip
+        return {n: s.batch for n, s in kept.items() if s is not None and s.batch is not None}
+
+    @property
     def tenants(self) -> tuple[TenantUse, ...]:
         """What the queries of each tenant use, beside its limits."""
         limiter, batches, snapshots = self._committer.limiter, self.batches, self.snapshots

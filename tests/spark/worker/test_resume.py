@@ -16,7 +16,9 @@ from evenflow.errors import InputError
 from evenflow.model import Plan, RoutingTable, hash_keys
 from evenflow.spark.driver.cleanup import delete_unreferenced
 from evenflow.spark.driver.pending_state import CancelQuery, ResumeQuery
+from evenflow.spark.driver.replacement import ReplaceQuery
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol.stored_results import StoredResults
 
 # `venue` 0 makes it fail: a row of one symbol, so on one worker only.
 SUMS = """SELECT window.start AS s, symbol, count(*) AS n, sum(10 div venue) AS q
@@ -152,3 +154,77 @@ def test_what_a_quarantined_query_needs_survives_until_it_is_cancelled(tmp_path:
         hurt.batch()
     assert len(hurt.store.list_names("state")) <= 4
     assert hurt.store.list_names("exchange") == []
+
+
+DEFINITIONS = {"sums": SUMS, "pairs": PAIRS}
+
+
+def mended(name: str) -> Submission:
+    sql = DEFINITIONS[name].replace("10 div venue", "10 div nullif(venue, 0)")
+    return Submission("query", name, sql.replace("10 div a.venue", "10 div nullif(a.venue, 0)"),
+                      ("symbol",))  # fmt: skip
+
+
+def all_results(local: Local, name: str) -> Counter[Any]:
+    """The results of all definitions of a query."""
+    versions = StoredResults(local.store).versions(name)
+    uids = dict.fromkeys(uid for query in versions for uid in (*query.continues, query.uid))
+    tables = [table for uid in uids for table in local.tables("results", uid)]
+    return Counter(tuple(row.values()) for row in pa.concat_tables(tables).to_pylist())
+
+
+def expected_of(folder: Path, name: str, batches: list[pa.Table]) -> Counter[Any]:
+    local = Local(folder, STREAMS, [mended(name)], workers=1)
+    for rows in batches:
+        local.batch({"trades": rows})
+    local.rest()
+    return local.results(name)
+
+
+def fail_and_replace(folder: Path, name: str) -> Local:
+    """A query that failed in batch 3 and was given a definition that does not fail."""
+    local = Local(folder, STREAMS, [s for s in SUBMISSIONS if s.name == name], workers=2)
+    for number in range(3):
+        local.batch({"trades": rows_of_batch(number)})
+    local.batch({"trades": poisoned(rows_of_batch(3))})
+    assert quarantined(local) == {name}
+    kept = local.committer.checkpoint.head().kept_states
+    assert [state.batch for state in kept.values()] == [3]
+    local.committer.commands.submit(ReplaceQuery(mended(name)))
+    local.batch({"trades": rows_of_batch(4)})
+    assert quarantined(local) == {name}
+    return local
+
+
+def test_a_definition_that_does_not_fail_goes_on_with_the_state(tmp_path: Path) -> None:
+    seen = [*map(rows_of_batch, range(3)), poisoned(rows_of_batch(6)), last_row()]
+    expected = expected_of(tmp_path / "expected", "pairs", seen)
+    local = fail_and_replace(tmp_path / "run", "pairs")
+    local.reopen()
+    local.committer.commands.submit(ResumeQuery("pairs"))
+    local.batch({"trades": rows_of_batch(5)})
+    for rows in seen[3:]:
+        local.batch({"trades": rows})
+    local.rest()
+    assert quarantined(local) == set()
+    assert all_results(local, "pairs") == expected
+    assert local.tables("results", "pairs@1"), "the old definition gave nothing"
+
+
+def test_a_definition_with_other_state_takes_the_place_of_a_query_that_failed(
+    tmp_path: Path,
+) -> None:
+    """What it gives is right: it never gives a part of a window whose rows it has missed."""
+    seen = [poisoned(rows_of_batch(number)) for number in range(5, 14)]
+    before = [rows_of_batch(0), rows_of_batch(1), rows_of_batch(2), poisoned(rows_of_batch(3))]
+    batches = [*before, rows_of_batch(4), *seen, last_row()]
+    expected = expected_of(tmp_path / "expected", "sums", batches)
+    local = fail_and_replace(tmp_path / "run", "sums")
+    for rows in [*seen, last_row()]:
+        local.batch({"trades": rows})
+    local.rest()
+    assert quarantined(local) == set()
+    assert local.committer.checkpoint.registry().queries.keys() == {"sums"}
+    found = all_results(local, "sums")
+    assert found <= expected
+    assert expected.total() > found.total() > expected.total() / 3

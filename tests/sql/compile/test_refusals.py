@@ -115,6 +115,15 @@ REFUSED = {
     "SELECT timestamp_seconds(price) AS x FROM trades": "needs BIGINT, got DOUBLE",
     "SELECT try_add(qty, '1') AS x FROM trades": "needs a number, got STRING",
     "SELECT soundex(qty) AS x FROM trades": "needs STRING, got BIGINT",
+    "SELECT to_utc_timestamp(CAST(ts AS DATE), CAST(qty AS TINYINT)) AS x FROM trades": (
+        "needs STRING, got TINYINT"
+    ),
+    "SELECT array_join(array(CAST(qty AS DECIMAL(9,2))), ',') AS x FROM trades": (
+        "joins other values than STRING; cast them"
+    ),
+    "SELECT mask(symbol, 'ab') AS x FROM trades": "needs one character, or NULL",
+    "SELECT mask(symbol, 'a', '') AS x FROM trades": "needs one character, or NULL",
+    "SELECT format_number(price, 400) AS x FROM trades": "needs a number of at most 340",
     "SELECT greatest(qty) AS x FROM trades": "has 1 argument; greatest takes at least 2",
     "SELECT mod(qty, 2, 3) AS x FROM trades": "has 3 arguments; mod takes 2",
     "SELECT array(NULL) AS x FROM trades": "has a NULL without a type",

@@ -28,6 +28,7 @@ def keep_states(ledger: Ledger, entry: Entry, failed: Collection[str]) -> dict[s
             files=tuple(sorted(files | {ref.file for ref in refs.values()})),
             incoming=tuple(handoff for handoff in entry.incoming if handoff.uid == uid),
             splits=splits_of(plan, queries[uid].name),
+            batch=entry.batch,
         )
         changes = tuple(change for change in entry.subscription_changes if change.uid == uid)
         kept[uid] = replace(state, subscription_changes=changes)

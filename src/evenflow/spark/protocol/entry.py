@@ -50,6 +50,7 @@ class KeptState:
     subscription_changes  those of the failed batch and later ones
     splits                its split keys in that batch, whose state is on several workers
     uid                   under which the indexes have it, if the query has another definition now
+    batch                 the first batch that is not in it; None: kept by an earlier version
     """
 
     state_refs: Mapping[int, PartRef]
@@ -58,6 +59,7 @@ class KeptState:
     subscription_changes: tuple[SubscriptionChange, ...] = ()
     splits: tuple[KeySplit, ...] = ()
     uid: str | None = None
+    batch: int | None = None
 
     @property
     def live_files(self) -> set[str]:
