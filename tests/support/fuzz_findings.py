@@ -205,6 +205,10 @@ MENDED: tuple[Finding, ...] = (
             "date_add(CAST(b AS DATE), a % a) AS e, make_date(2024, nullif(a, 0), 1 + a % a) AS f, "
             "nanvl(c, 1 / a) AS g, bit_get(nullif(a, 0), a % a) AS h FROM t",
             "a INT, b STRING, c DOUBLE", ((0, None, 2.0), (1, "2024-01-01", NAN))),
+    Finding("a key of a URL that is not read, or NULL, or has a dot", "",
+            "SELECT parse_url(a, 'HOST', 'k') AS c, parse_url(b, 'QUERY', d) AS e, "
+            "parse_url(b, 'QUERY', 'x.y') AS f FROM t", "a STRING, b STRING, d STRING",
+            (("\t42\n", "http://a.de?k=1&xzy=2", "k"), ("", "http://a.de?k=1&x.y=2", None))),
     Finding("a capital that is two small letters", "", "SELECT initcap(a) AS c FROM t", "a STRING",
             (("\u0130",),)),
 )  # fmt: skip

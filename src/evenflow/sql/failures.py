@@ -17,9 +17,10 @@ NOT_IN_ARRAY = "an index is outside of an array; write get or try_element_at to 
 BAD_ARGUMENT = "an argument of a function has a value on which Spark fails"
 OVERFLOW = "a number is out of range"
 TOO_MANY_ITEMS = "sequence makes more than 10,000 values"
+PATTERN_KEY = "a key of parse_url is a pattern; use regexp_extract of its query"
 _RAISED = (
     DIVISION_BY_ZERO, NOT_WHOLE, NOT_DECIMAL, NOT_A_DATE, NOT_A_NUMBER, NOT_A_TIME, NOT_BOOLEAN,
-    NOT_IN_ARRAY, BAD_ARGUMENT, OVERFLOW, TOO_MANY_ITEMS,
+    NOT_IN_ARRAY, BAD_ARGUMENT, OVERFLOW, TOO_MANY_ITEMS, PATTERN_KEY,
 )  # fmt: skip
 
 _SPARK_TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT",

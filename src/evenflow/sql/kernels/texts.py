@@ -156,15 +156,34 @@ _URI = re.compile(
 _URI_TEXT = re.compile(r"(?:[A-Za-z0-9_.~!*'();:@&=+$,/?#\[\]-]|%[0-9A-Fa-f]{2}|[^\x00-\x7f])*")
 _HOST = re.compile(r"(?:([^@]*)@)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?)(?::[0-9]*)?")
 NO_URL = "\x01"  # what `parse_url` returns of a text that is no URL
+PATTERN_KEY = "\x02"  # what `url_query_value` returns for a key that is a pattern
+_PATTERN = frozenset("^$*+?()[]{}|\\")
+_ANY = "[^\n\r\x85\u2028\u2029]"  # what `.` is to Java
 
 
-def parse_url(text: str | None, part: str | None, key: str | None) -> str | None:
-    """Return a part of a URL, or the value of a key of its query.
+def url_query_value(text: str | None, part: str | None, key: str | None) -> str | None:
+    """Return the value of a key of a URL's query; as in Spark, a dot of the key is any character.
 
-    >>> parse_url("https://a.de/x?k=1&r=2#top", "HOST", None)
-    'a.de'
-    >>> parse_url("https://a.de/x?k=1&r=2#top", "QUERY", "r")
+    >>> url_query_value("https://a.de/x?k=1&r=2#top", "QUERY", "r")
     '2'
+    """
+    if key is None or part != "QUERY":  # then Spark does not read the URL
+        return None
+    query = parse_url(text, part)
+    if query is None or query == NO_URL:
+        return query
+    if _PATTERN & set(key):
+        return PATTERN_KEY
+    pattern = _ANY.join(map(re.escape, key.split(".")))
+    value = re.search(f"(?:&|^){pattern}=([^&]*)", query)
+    return value[1] if value is not None else None
+
+
+def parse_url(text: str | None, part: str | None) -> str | None:
+    """Return a part of a URL.
+
+    >>> parse_url("https://a.de/x?k=1&r=2#top", "HOST")
+    'a.de'
     """
     if text is None or part is None:
         return None
@@ -174,16 +193,13 @@ def parse_url(text: str | None, part: str | None, key: str | None) -> str | None
     if scheme and not authority and not path.startswith("/"):
         path = query = None  # of no hierarchy, such as mailto:a@b.de
     server = _HOST.fullmatch(authority) if authority else None
-    if part == "QUERY" and key is not None:
-        value = re.search(f"(?:&|^){re.escape(key)}=([^&]*)", query or "")
-        return value[1] if value is not None else None
     file = path if query is None or path is None else f"{path}?{query}"
     parts = {
         "HOST": server[2] if server else None, "PATH": path, "QUERY": query, "REF": fragment,
         "PROTOCOL": scheme, "FILE": file, "AUTHORITY": authority or None,
         "USERINFO": server[1] if server else None,
     }  # fmt: skip
-    return parts.get(part) if key is None else None
+    return parts.get(part)
 
 
 def unbase64(text: str | None) -> bytes | None:

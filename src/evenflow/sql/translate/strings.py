@@ -4,7 +4,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from evenflow.sql.failures import BAD_ARGUMENT
+from evenflow.sql.failures import BAD_ARGUMENT, PATTERN_KEY
 from evenflow.sql.translate.arrays import joined_sql
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.registry import (
@@ -65,17 +65,21 @@ _text("try_url_decode", "spark_url_decode({0})", STRING, STRING, route="kernel")
 
 def _url_part(call: str, otherwise: str) -> str:
     return write_once(
-        lambda part: f"CASE WHEN {part} = chr(1) THEN {otherwise} ELSE {part} END", call
+        lambda part: (
+            f"CASE {part} WHEN chr(1) THEN {otherwise} WHEN chr(2) THEN "
+            f"error({quote_string(PATTERN_KEY)}) ELSE {part} END"
+        ),
+        call,
     )
 
 
-for _call in ("spark_parse_url({0}, {1}, NULL)", "spark_parse_url({0}, {1}, {2})"):
+for _call in ("spark_parse_url({0}, {1})", "spark_url_query_value({0}, {1}, {2})"):
     _given = [Only(STRING)] * (_call.count("{"))
     _text("parse_url", partial(lambda call, *values: _url_part(call.format(*values), _FAIL), _call),
           STRING, *_given, route="kernel", can_fail=True, evaluates_all=True)  # fmt: skip
     _text("try_parse_url",
           partial(lambda call, *values: _url_part(call.format(*values), "NULL"), _call),
-          STRING, *_given, route="kernel", evaluates_all=True)  # fmt: skip
+          STRING, *_given, route="kernel", can_fail="{2}" in _call, evaluates_all=True)  # fmt: skip
 _text("base64", "base64({0})", STRING, BINARY)
 _text("unbase64", or_fail("spark_unbase64({0})", BAD_ARGUMENT), BINARY, STRING, route="kernel",
       can_fail=True)  # fmt: skip
