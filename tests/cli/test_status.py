@@ -49,7 +49,7 @@ def test_a_stopped_run(flow: Local, tmp_path: Path) -> None:
     assert found["set_aside"] == {"trades": {"rows": 3, "ahead": 0}}
     shown = runner.invoke(app, ["status", str(tmp_path / "flow")]).stdout
     assert "stopped, since 19" in shown
-    assert "1 batches behind" in shown
+    assert "1 batch behind; the next run" in shown
     assert "3 rows: 3 without a valid event time, 0 ahead" in shown
     refused = runner.invoke(app, ["stop", str(tmp_path / "flow")])
     assert (refused.exit_code, "is not running" in refused.stderr) == (2, True)

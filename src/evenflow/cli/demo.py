@@ -34,6 +34,7 @@ def demo_command(
     differ; 4 Java, Spark or the port is not available.
     """
     from evenflow.cli.demo_run import run_demo
+    from evenflow.cli.known_runs import KnownRun, remember_run
     from evenflow.cli.page import page_url
     from evenflow.spark.session import open_session
 
@@ -43,6 +44,7 @@ def demo_command(
     print_progress(f"starting Spark with {count} workers, one per core")
     # The flow that is not fed looks for rows ten times a second, not a hundred times.
     settings = {"spark.sql.streaming.pollingDelay": "100ms"}
+    remember_run(KnownRun("demo", str(folder / "balanced"), spec=None))
     spark = open_session(f"local[{count},4]", settings, folder / "spark.log")
     try:
         with page_url(port if page else None) as serve:

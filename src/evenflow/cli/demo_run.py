@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from evenflow.spark.driver.progress import ProgressListener
     from evenflow.spark.run import Run
 
+_SAY_SECONDS = 10.0
 WARM_UP_BATCHES = 5
 TURN_BATCHES = 8
 DATA = Marketplace(
@@ -49,14 +50,19 @@ class DemoFlow:
     run: "Run"
     progress: "ProgressListener"
     folder: Path
+    say: Callable[[str], None]
     fed: int = 0
 
     def feed(self, files: list[Path]) -> None:
         """Give files to the source, and wait until each has been a batch."""
         for file in files:
             os.link(file, self.folder / file.name)
+        before, said = self.fed, time.monotonic()
         self.fed += len(files)
-        while len(self._batches_with_rows()) < self.fed:
+        while (done := len(self._batches_with_rows())) < self.fed:
+            if time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                self.say(f"  {self.name}: {done - before} of {len(files)} batches done")
             if not self.run.is_active:
                 self.run.await_termination()  # raises what stopped it
             if self.run.quarantined:
@@ -106,13 +112,13 @@ def run_demo(
     first, second = turns[:TURN_BATCHES], turns[TURN_BATCHES:]
     with ExitStack() as stack:
         flows = {
-            name: stack.enter_context(_flow(spark, folder, name, workers, balancing))
+            name: stack.enter_context(_flow(spark, folder, name, workers, balancing, say))
             for name, balancing in (("hash", Balancing.off()), ("balanced", Balancing()))
         }
         hash_only, balanced = flows["hash"], flows["balanced"]
         if (address := serve_page(balanced.run)) is not None:
             say(f"page of the balanced flow: {address}")
-        say("warm-up: both flows, not measured")
+        say("warm-up, not measured: hash only first, then balanced, which the page shows")
         hash_only.feed(warm_up)
         balanced.feed(warm_up)
         for number, (flow, rows) in enumerate(
@@ -159,7 +165,12 @@ def _write_files(folder: Path) -> list[Path]:
 
 @contextmanager
 def _flow(
-    spark: Any, folder: Path, name: str, workers: int, balancing: Balancing
+    spark: Any,
+    folder: Path,
+    name: str,
+    workers: int,
+    balancing: Balancing,
+    say: Callable[[str], None],
 ) -> Iterator[DemoFlow]:
     from evenflow.spark.driver.progress import ProgressListener
     from evenflow.spark.flow import Flow
@@ -178,6 +189,6 @@ def _flow(
         run = flow.start("0 seconds", balancing=balancing)  # a batch as soon as there is a file
         run.use_progress(progress)
         try:
-            yield DemoFlow(name, run, progress, source)
+            yield DemoFlow(name, run, progress, source, say)
         finally:
             run.stop()

@@ -1,4 +1,4 @@
-"""The runs that `evenflow run` started on this machine: one small file for each checkpoint."""
+"""The runs of `evenflow run` and `evenflow demo` on this machine: one small file for each."""
 
 import contextlib
 import hashlib
@@ -10,11 +10,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run by its name, its checkpoint and its specification."""
+    """A run by its name, its checkpoint and its specification, if it has one."""
 
     name: str
     checkpoint: str
-    spec: str
+    spec: str | None
 
 
 def folder() -> Path:

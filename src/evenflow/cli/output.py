@@ -98,7 +98,8 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "mean_worker_seconds": ("mean worker, CPU seconds per batch", "{:,.3f}".format),
     "deviation": ("variation over time, CPU seconds", "{:,.3f}".format),
     "correlation": ("correlation of the workers, -1 to 1", "{:+.2f}".format),
-    "shipped_bytes": ("streams shipped per batch", format_bytes),
+    "shipped_bytes": ("streams shipped to whole queries, per batch", format_bytes),
+    "all_shipped_bytes": ("streams shipped per batch", format_bytes),
     "plans": ("plan changes", "{:,}".format),
     "moves": ("moves", "{:,}".format),
     "moved_bytes": ("state moved", format_bytes),
@@ -112,6 +113,7 @@ def print_balance(title: str, sides: Mapping[str, Mapping[str, Any] | None]) -> 
         (label, *(form(side[name]) if name in side else "" for side in shown.values()))
         for name, (label, form) in _FIGURES.items()
         if any(name in side for side in shown.values())
+        and (name != "shipped_bytes" or any(side.get(name) for side in shown.values()))
     ]
     print_rows((title, *shown), rows, numbers=range(1, len(shown) + 1))
 

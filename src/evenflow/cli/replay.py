@@ -70,7 +70,11 @@ def replay_command(
     if json:
         print_json({**result, "decisions": [_decision_to_json(each) for each in decisions]})
         return
-    sides = {side: result[side] for side in ("recorded", "replayed")}
+    names = {"shipped_bytes": "all_shipped_bytes"}  # to keyed queries too
+    sides = {
+        side: {names.get(name, name): value for name, value in result[side].items()}
+        for side in ("recorded", "replayed")
+    }
     print_balance(f"{len(snapshots)} batches replayed", sides)
     print_verdicts(verdict.message for verdict in decisions[-1].verdicts)
 

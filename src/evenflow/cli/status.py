@@ -46,7 +46,7 @@ def list_command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List the runs that `evenflow run` started on this machine and whose checkpoint exists."""
+    """List the runs that were started on this machine and whose checkpoint exists."""
     runs = _known_statuses() if url is None else [_served_status(url)]
     if json:
         print_json({"runs": runs})
@@ -176,7 +176,10 @@ def _print_status(status: dict[str, Any]) -> None:
     ]  # fmt: skip
     rows += [(f"quarantined {name}", why) for name, why in status["quarantined"].items()]
     rows += [
-        (f"sink {name}", f"{count:,} batches behind; the next run delivers them")
+        (
+            f"sink {name}",
+            f"{count:,} batch{'' if count == 1 else 'es'} behind; the next run delivers them",
+        )
         for name, count in status["sinks_behind"].items()
         if status["state"] == "stopped"
     ]

@@ -32,7 +32,7 @@ class BalanceMetrics:
     mean_load      CPU seconds of a worker in a batch
     deviation      standard deviation of a worker's load over time, averaged over workers
     correlation    mean pairwise correlation of the workers' loads over time; 0 if undefined
-    shipped_bytes  bytes of streams sent to workers in a batch
+    shipped_bytes  bytes of streams sent to whole queries in a batch: once to each worker of one
     """
 
     imbalance: float

@@ -302,6 +302,8 @@ def test_the_outcome_is_measured_under_the_plan() -> None:
     assert found.measured.imbalance == pytest.approx(decision.predicted.imbalance, rel=1e-3)
     assert (found.decision, found.handed_bytes, found.handed) == (decision.batch, 7, given)
     assert (found.pause_seconds, found.duration_seconds) == (0.0, 1.0)
+    shipped = decision.before.shipped_bytes, decision.predicted.shipped_bytes
+    assert (*shipped, found.measured.shipped_bytes) == (0, 0, 0), "no whole query"
 
 
 def test_the_outcome_is_told_though_other_keys_moved_before_there_was_work() -> None:

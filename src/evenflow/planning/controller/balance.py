@@ -1,6 +1,7 @@
 """Balance of the workers, measured or predicted, and the measured outcome of a decision."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from evenflow.model import (
     Plan,
     Snapshot,
     imbalance,
+    stream_bytes,
     total_shipped_bytes,
 )
 from evenflow.model.arrays import Floats
@@ -64,7 +66,9 @@ def measure_outcome(decision: Decision, snapshots: Sequence[Snapshot]) -> Outcom
     first = next((s for s in later if not s.idle and _moves_in_effect(s.plan, decision)), None)
     if first is None:
         return None
-    measured = measured_balance([first])
+    # Like the prediction: one copy of a stream for each worker with a whole query over it.
+    shipped = predicted_shipped_bytes(first.plan, first, stream_bytes(first))
+    measured = replace(measured_balance([first]), shipped_bytes=shipped)
     transfer = next((s for s in later if s.batch == decision.batch + 1), None)
     if transfer is None:
         return Outcome(decision.batch, first.batch, measured, handed_bytes=0, pause_seconds=0.0)

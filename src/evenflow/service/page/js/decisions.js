@@ -81,14 +81,15 @@ const FIGURE_ROWS = [
   ["imbalance", "imbalance", formatRatio],
   ["busiest worker, CPU s per batch", "max_load", (load) => load.toFixed(3)],
   ["mean", "mean_load", (load) => load.toFixed(3)],
-  ["shipped per batch", "shipped_bytes", formatBytes],
+  ["shipped to whole queries", "shipped_bytes", formatBytes],
 ];
 
 function figuresTable(decision) {
   const measured = decision.measured?.judgement;
   const columns = [["before", decision.before], ["predicted", decision.predicted], ["measured", measured]].filter(([, value]) => value);
   const head = el("tr", {}, el("td"), ...columns.map(([name]) => el("th", { scope: "col" }, name)));
-  const rows = FIGURE_ROWS.map(([name, field, text]) =>
+  const known = FIGURE_ROWS.filter(([, field]) => field !== "shipped_bytes" || columns.some(([, value]) => value[field] > 0));
+  const rows = known.map(([name, field, text]) =>
     el("tr", {}, el("th", { scope: "row" }, name), ...columns.map(([, value]) => el("td", { class: field === "imbalance" && value.imbalance < decision.before.imbalance ? "good" : "" }, text(value[field])))),
   );
   const cost = decision.measured ? costRows(decision, columns) : [];
