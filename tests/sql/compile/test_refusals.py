@@ -61,6 +61,9 @@ REFUSED = {
     "SELECT x FROM trades LATERAL VIEW json_tuple(symbol, symbol) t AS x": "names of fields as con",
     "SELECT x FROM trades LATERAL VIEW stack(2, 1, 2, 3) t AS x": "as many values for each",
     "SELECT x FROM trades LATERAL VIEW explode(array(1)) t AS x, y": "names 2 columns; explode mak",
+    "SELECT x FROM trades LEFT JOIN LATERAL explode(array(1)) AS l(x) ON x > 1": "then WHERE",
+    "SELECT x FROM trades JOIN LATERAL explode(array(1)) AS l(x) USING (qty)": "then WHERE",
+    "SELECT x FROM trades RIGHT JOIN LATERAL explode(array(1)) AS l(x)": "then WHERE",
     "SELECT upper(explode(array(symbol))) AS x FROM trades": "makes several rows; write LATERAL",
     "SELECT * FROM trades TABLESAMPLE (10 PERCENT)": "cannot be used in FROM; write a name",
     # windows

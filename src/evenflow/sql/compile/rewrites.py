@@ -3,6 +3,7 @@
 from sqlglot import exp
 
 from evenflow.errors import InputError
+from evenflow.sql.compile.outer_joins import check_join, join_kind
 from evenflow.sql.translate.aggregates import has_aggregate
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import declare
@@ -23,16 +24,29 @@ def with_plain_clauses(select: Ast) -> Ast:
     rewritten.parent = select.parent  # parameters of a template belong to the outermost query
     if by_all:
         items = [item.unalias() for item in rewritten.expressions if not has_aggregate(item)]
+        items = [item for item in items if not isinstance(item, exp.Literal)]  # 1 is a position
         if stars := [item for item in items if item.is_star]:
             raise refusal(stars[0], "cannot be grouped with GROUP BY ALL; name the columns")
         rewritten.set("group", exp.Group(expressions=[item.copy() for item in items]))
     if laterals:
-        views = [join.this.copy() for join in laterals]
-        for view in views:
-            view.set("view", True)
+        views = [_as_view(join) for join in laterals]
         rewritten.set("joins", [j.copy() for j in joins if j not in laterals])
         rewritten.set("laterals", [*views, *(v.copy() for v in select.args.get("laterals") or ())])
     return rewritten
+
+
+def _as_view(join: Ast) -> Ast:
+    """Write LATERAL in FROM as LATERAL VIEW; after LEFT JOIN, rows without a match are kept."""
+    check_join(join)
+    on, kind = join.args.get("on"), join_kind(join)
+    is_plain = on is None or (isinstance(on, exp.Boolean) and on.this)
+    if not is_plain or join.args.get("using") or kind not in ("INNER", "LEFT"):
+        raise refusal(join, "is not supported; write LATERAL or LEFT JOIN LATERAL, then WHERE")
+    view = join.this.copy()
+    view.set("view", True)
+    if kind == "LEFT":
+        view.set("outer", True)
+    return view
 
 
 def without_qualify(select: Ast, *, use_aliases: bool) -> tuple[Ast, Ast]:
