@@ -30,6 +30,8 @@ REFUSED = {
     "SELECT /*+ UPDATE_MODE */ count(*) AS n FROM trades GROUP BY window(ts, '1 second'), venue": (
         "2 of the groups are missing in SELECT"
     ),
+    "SELECT /*+ UPDATE_MODE */ to_date(window.start) AS day, count(*) AS n FROM trades "
+    "GROUP BY window(ts, '1 second')": "1 of the groups is missing in SELECT",
     "SELECT /*+ UPDATE_MODE, TTL('soon') */ count(*) AS n FROM trades": "is not a span of time",
     "SELECT /*+ UPDATE_MODE, TTL('1 hour') */ ts, count(*) AS n FROM trades GROUP BY ts": (
         "TTL is for groups without a window"

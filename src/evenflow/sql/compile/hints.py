@@ -6,7 +6,7 @@ Hints for Spark's planner, such as BROADCAST, are ignored: they change no result
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 
 from evenflow.errors import InputError
 from evenflow.sql.query_plan import PlanNode, SelectNode
@@ -83,11 +83,11 @@ def _outermost_select(sql: str) -> int:
     """Return where the outermost SELECT of a text ends."""
     from evenflow.sql.compile.parse import StreamingSpark
 
-    depth, tokens = 0, StreamingSpark().tokenize(sql)
-    for token in tokens:
-        text = token.text.upper()
-        depth += (text == "(") - (text == ")")
-        if text == "SELECT" and depth == 0:
+    depth = 0
+    for token in StreamingSpark().tokenize(sql):
+        kind = token.token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if kind == TokenType.SELECT and depth == 0:
             return int(token.end) + 1
     raise InputError("a query with a mode must be a SELECT without parentheses around it")
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.names import join_names
 from evenflow.sql import types
+from evenflow.sql.compile.group_by import WINDOW_CLOCK
 from evenflow.sql.query_plan import IS_FINAL, VERSION, AggregateNode, PlanNode
 from evenflow.sql.relation import Field, Relation
 
@@ -47,7 +48,8 @@ def as_updates(node: PlanNode) -> tuple[AggregateNode, tuple[str, ...]]:
 def _identity(node: AggregateNode) -> tuple[str, ...]:
     """Return the columns of the result that tell its groups apart."""
     found = {key: name for name, key in reversed([*node.lineage.items()])}
-    times = [f.name for f in node.relation.fields if f.time is not None]
+    # A time rounded further, such as to_date(window.start), is that of several windows.
+    times = [f.name for f in node.relation.fields if f.time and f.time.clock == WINDOW_CLOCK]
     missing = len(node.keys) - len(found) + (node.windows.ttl_us is None and not times)
     if missing:
         raise InputError(
