@@ -17,6 +17,7 @@ CASES: dict[str, list[str]] = {
         "parse_url('http://a.de', 'PATH')", "try_parse_url('http://a b', 'HOST')",
         "parse_url(concat('http://x.y/', url_encode(s)), 'PATH')", "parse_url('x', 'REF', 'k')",
         "parse_url('http://a.de?k=1', 'QUERY', nullif('k', 'k'))", "parse_url('a b', 'HOST', 'k')",
+        "parse_url('http://[::1]:80/p', 'HOST')",
         "url_encode(s)", "url_decode('a%20b+c')", "try_url_decode(s)", "base64(s)",
         "base64(CAST(s AS BINARY))", "unbase64('YWJj')", "unhex(n)", "unhex('4F')", "mask(s)",
         "mask(s, 'Q')", "mask(s, 'Q', 'q')", "mask(s, 'Q', 'q', 'd')",

@@ -156,7 +156,7 @@ def _build_program(
     name: str, sql: str, ast: Ast, compiler: Compiler, root: PlanNode, key: object | None
 ) -> Program:
     upsert_key: tuple[str, ...] | None = None
-    hints = read_hints(ast)
+    hints, order = read_hints(ast), order_sql(ast, root.relation, compiler.parameters is not None)
     if hints.updates:
         root, upsert_key = as_updates(root)
     if hints.late_us is not None:
@@ -195,7 +195,7 @@ def _build_program(
             time_columns={stream: catalog.streams[stream].time for stream in streams},
             store_keys=keys.store_keys(split),
             functions=tuple(compiler.functions.calls.values()),
-            order=order_sql(ast, root.relation),
+            order=order,
             upsert_key=upsert_key,
         ),
         divided={} if split is None or upsert_key is not None else divided_streams(root),

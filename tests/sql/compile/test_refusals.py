@@ -106,6 +106,8 @@ REFUSED = {
     "SELECT qty, qty FROM trades": "two columns are named 'qty'",
     "SELECT qty AS _t FROM trades": "the column name '_t' is reserved",
     "SELECT -qty FROM trades": "needs a name; write -qty AS name",
+    "SELECT qty + 1e3 FROM trades": "needs a name; write qty \\+ 1e3 AS name",
+    "SELECT qty + 01 FROM trades": "needs a name",
     "SELECT qty FROM trades WHERE symbol = 1": "mixes STRING and INT; cast one side",
     "SELECT qty FROM trades WHERE qty": "is BIGINT where a condition is needed",
     "SELECT symbol + 1 AS x FROM trades": "needs numbers, got STRING",
@@ -138,6 +140,8 @@ REFUSED = {
     "SELECT histogram_numeric(qty, 3) AS h FROM trades GROUP BY window(ts, '1 second')": (
         "calls histogram_numeric, which is not supported"
     ),
+    "SELECT listagg(symbol, ',') WITHIN GROUP (ORDER BY symbol, qty) AS s FROM trades "
+    "GROUP BY window(ts, '1 second')": "ordered by the same expression, and no other",
     "SELECT qty FROM trades WHERE median(qty) > 1": "an aggregate belongs in SELECT or HAVING",
     "SELECT symbol, ts FROM trades UNION ALL SELECT sym FROM quotes": "different numbers of col",
     "SELECT symbol FROM trades UNION ALL SELECT bid FROM quotes": "is STRING on one side and INT",

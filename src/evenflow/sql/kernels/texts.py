@@ -154,7 +154,9 @@ _URI = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
 _URI_TEXT = re.compile(r"(?:[A-Za-z0-9_.~!*'();:@&=+$,/?#\[\]-]|%[0-9A-Fa-f]{2}|[^\x00-\x7f])*")
-_HOST = re.compile(r"(?:([^@]*)@)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?)(?::[0-9]*)?")
+_HOST = re.compile(
+    r"(?:([^@]*)@)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?"
+)
 NO_URL = "\x01"  # what `parse_url` returns of a text that is no URL
 PATTERN_KEY = "\x02"  # what `url_query_value` returns for a key that is a pattern
 _PATTERN = frozenset("^$*+?()[]{}|\\")

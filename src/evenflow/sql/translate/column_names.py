@@ -1,5 +1,7 @@
 """Names of result columns: the alias, or Spark's own name where it follows from the text."""
 
+import re
+
 from sqlglot import exp
 
 from evenflow.sql.translate.refusals import refusal
@@ -26,6 +28,7 @@ _AS_WRITTEN = frozenset({
     "upper", "lower", "url_decode", "url_encode", "var_pop", "var_samp", "variance", "weekday",
     "weekofyear", "xxhash64", "year", "month", "day", "hour", "minute", "second", "quarter",
 })  # fmt: skip
+_PLAIN_NUMBER = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]+)?")  # others are written otherwise
 _WITH_COUNT = {"round": 2, "substring": 3, "substr": 3, "regexp_extract": 3, "lpad": 3, "rpad": 3}
 _UPPER_CASE = frozenset({
     "sqrt", "exp", "log10", "log2", "ceil", "floor", "sin", "cos", "tan", "signum", "power",
@@ -57,7 +60,8 @@ def _spark_name(node: Ast) -> str | None:
     if isinstance(node, exp.Column):
         return None if node.table else str(node.name)
     if isinstance(node, exp.Literal):
-        return str(node.this)
+        text = str(node.this)
+        return text if node.is_string or _PLAIN_NUMBER.fullmatch(text) else None
     if isinstance(node, exp.Dot):
         call = node.this
         is_window = isinstance(call, exp.Anonymous) and str(call.this).lower() == "window"

@@ -188,9 +188,9 @@ def _listagg(call: AggregateCall) -> Aggregate:
         listed = _collect_list(call)
         final = f"CASE WHEN len({{0}}) > 0 THEN array_to_string({listed.final}, {between}) END"
         return Aggregate(listed.partials, final, types.STRING)
-    (ordered,) = call.order.expressions
-    if ordered.this != call.arguments[0]:
-        raise call.refuse("must be ordered by the same expression")
+    ordered, *others = call.order.expressions
+    if others or ordered.this != call.arguments[0]:
+        raise call.refuse("must be ordered by the same expression, and no other")
     sort = "list_reverse_sort" if ordered.args.get("desc") else "list_sort"
     final = f"CASE WHEN len({{0}}) > 0 THEN array_to_string({sort}({{0}}), {between}) END"
     return Aggregate((_values(call, value),), final, types.STRING)
