@@ -255,7 +255,14 @@ def test_the_error_of_the_parser_names_no_other_header(server: Server) -> None:
     assert "not-to-be-shown" not in json.dumps(body)
 
 
-def test_submissions_that_take_long_leave_threads_for_others() -> None:
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("/api/queries", {"name": "n", "sql": "SELECT 1"}),
+        ("/api/templates/n/subscriptions", {"rows": [{"subscription": "s"}]}),
+    ],
+)
+def test_submissions_that_take_long_leave_threads_for_others(route: str, body: Any) -> None:
     """Sixty statements wait to be compiled: health, reads and a cancel are answered meanwhile."""
     release, begun = threading.Event(), threading.Semaphore(0)
 
@@ -264,8 +271,11 @@ def test_submissions_that_take_long_leave_threads_for_others() -> None:
             begun.release()
             release.wait(60)
 
-    text = json.dumps({"name": "n", "sql": "SELECT 1"})
-    head = POST.replace("/api/rollback", "/api/queries")
+        def subscribe(self, name: str, rows: Any) -> None:
+            self.submit(name, "")
+
+    text = json.dumps(body)
+    head = POST.replace("/api/rollback", route)
     request = f"{head}Connection: close\r\nContent-Length: {len(text)}\r\n\r\n{text}"
     run = SlowRun()
     run.batch(0)

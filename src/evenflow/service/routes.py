@@ -282,7 +282,7 @@ def write_endpoints(run: RunProtocol) -> Iterable[Endpoint]:
         made = Endpoint(
             method, path, summary, handle, response, body=body, role=role, command=command
         )
-        return replaced(made, slots=compiles) if handler in (submit, replace) else made
+        return replaced(made, slots=compiles) if handler in (submit, replace, subscribe) else made
 
     post, delete = partial(write, Role.SUBMIT, "POST"), partial(write, Role.SUBMIT, "DELETE")
     operate = partial(write, Role.OPERATE, "POST")
