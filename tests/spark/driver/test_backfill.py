@@ -1,6 +1,7 @@
 """A query with a backfill gives what batch SQL gives over the backfill and the stream."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.support.spark_harness import cut, shifted, trades
 from tests.support.submissions import STREAMS, SUBMISSIONS, any_plan, last_row
 
 from evenflow.model import Plan
+from evenflow.spark.driver.maintenance import Maintenance
 from evenflow.spark.driver.pending_state import CancelQuery, ResumeQuery
 from evenflow.spark.driver.replacement import ReplaceQuery
 from evenflow.spark.driver.submission import Submission
@@ -195,3 +197,27 @@ def test_a_cancelled_query_leaves_no_rows_behind(tmp_path: Path) -> None:
     for rows in world.stream[1:]:
         local.batch({"trades": rows})
     check(world, local, tmp_path, ("dear", "sums", "lows"))
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_backfill_of_one_batch_is_deleted(tmp_path: Path, is_new: bool) -> None:
+    """It begins and ends between two passes of maintenance."""
+    world, store = World(8), FileStore(str(tmp_path / "run"))
+    sums = replace(QUERIES["sums"], backfill=world.backfill(store, "b"))
+    local = Local(store, STREAMS, [OTHER, sums] if is_new else [OTHER], workers=9)
+    if not is_new:
+        local.batch({"trades": world.stream[0]})
+        local.committer.commands.submit(sums)
+        commit_without_maintenance(local)
+    assert local.committer.checkpoint.head().backfills
+    commit_without_maintenance(local)
+    assert not local.committer.checkpoint.head().backfills
+    assert len(store.list_names("backfill")) == 10
+    local.batch()
+    assert store.list_names("backfill") == []
+
+
+def commit_without_maintenance(local: Local) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Maintenance, "work", lambda *_: None)
+        local.batch()

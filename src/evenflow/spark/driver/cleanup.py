@@ -6,7 +6,6 @@ results are kept. So disk use depends on state and results, not on the number of
 
 from evenflow.spark.driver.checkpoint import Checkpoint
 from evenflow.spark.driver.commands import delete_commands
-from evenflow.spark.driver.next_backfills import delete_finished
 from evenflow.spark.driver.spark_folder import PLAN_FOLDER
 from evenflow.spark.protocol.envelope import CHUNK_FOLDER
 from evenflow.spark.protocol.ledger import PROPOSAL_FOLDER, Entry
@@ -22,7 +21,6 @@ def clean_up(checkpoint: Checkpoint, before: Entry, head: Entry) -> None:
     store = checkpoint.store
     checkpoint.ledger.delete_old_entries(before, head)
     delete_commands(store, range(before.commands_applied, head.commands_applied))
-    delete_finished(store, before, head)
     # A pulse of batch b is read in b + 1, which is committed when b + 3 comes next.
     checkpoint.spark_folder.delete_pulses(f"{head.batch - 2:012d}")
     if store.local_root is not None:

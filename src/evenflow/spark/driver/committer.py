@@ -33,7 +33,11 @@ from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
 from evenflow.spark.driver.limiter import Limiter
 from evenflow.spark.driver.maintenance import Maintenance
-from evenflow.spark.driver.next_backfills import delete_strays, next_backfills
+from evenflow.spark.driver.next_backfills import (
+    delete_strays,
+    finished_backfills,
+    next_backfills,
+)
 from evenflow.spark.driver.plan_changes import place_waiting_queries
 from evenflow.spark.driver.replacement import with_inherited_states
 from evenflow.spark.driver.set_aside_alarm import SetAsideAlarm
@@ -192,7 +196,7 @@ class Committer:
                 min_excess=self.balancer.config.min_excess,
             )
         )
-        self.maintenance.notify(following)
+        self.maintenance.notify(following, finished_backfills(entry, following))
 
     def _complete(
         self, entry: Entry, reports: tuple[Report, ...], taken: TakenCommands

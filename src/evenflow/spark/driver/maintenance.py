@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 
 from evenflow.model.retention import Retention
 from evenflow.spark.driver.checkpoint import Checkpoint
@@ -16,6 +17,7 @@ from evenflow.spark.driver.merge_results import (
     next_span,
     removable,
 )
+from evenflow.spark.driver.next_backfills import delete_backfill
 from evenflow.spark.protocol.ledger import BLOCK_BATCHES, RETAINED_ENTRIES, Entry
 from evenflow.storage.fault_points import fault_point
 
@@ -43,6 +45,7 @@ class Maintenance:
         self._swept = 0  # the batch of the last sweep
         self._cleaned: Entry | None = None  # the head at the last clean-up
         self._retry_at = 0  # after an error: the batch to try again at
+        self._finished_backfills: deque[str] = deque()  # whose rows are still stored
         self._head: Entry | None = None
         self._wake = threading.Condition()
         self._is_closed = False
@@ -66,10 +69,11 @@ class Maintenance:
         self._thread = threading.Thread(target=self._run, name="evenflow-maintenance", daemon=True)
         self._thread.start()
 
-    def notify(self, head: Entry) -> None:
-        """Tell the thread of a commit."""
+    def notify(self, head: Entry, finished_backfills: Iterable[str] = ()) -> None:
+        """Tell the thread of a commit, and of backfills that are no longer needed."""
         with self._wake:
             self._head = head
+            self._finished_backfills.extend(finished_backfills)
             self._wake.notify()
 
     def close(self) -> None:
@@ -88,6 +92,9 @@ class Maintenance:
         """Do what is due after a commit."""
         clean_up(self.checkpoint, self._cleaned or head, head)
         self._cleaned = head
+        while self._finished_backfills:  # not those of `head`: most commits have no pass
+            delete_backfill(self.store, self._finished_backfills[0])
+            self._finished_backfills.popleft()
         if head.batch - self._swept >= SWEEP_EVERY_BATCHES:
             delete_unreferenced(self.checkpoint, head)
             self._swept = head.batch

@@ -117,14 +117,18 @@ def begin_backfills(store: FileStore, entry: Entry, registry: Registry, plan: Pl
     return replace(entry, backfills=backfills, slowed=slowed)
 
 
-def delete_finished(store: FileStore, before: Entry, head: Entry) -> None:
-    """Delete the rows of backfills that have ended since an earlier entry; lists nothing."""
-    kept = {backfill.name for backfill in head.backfills.values()}
-    for name in {backfill.name for backfill in before.backfills.values()} - kept:
-        file = list_file(name)
-        if store.exists(file):
-            listed = store.read_record(file, BackfillParts)
-            store.delete([*(part.rows.file for part in listed.parts), file])
+def finished_backfills(entry: Entry, following: Entry) -> set[str]:
+    """Return the names of the backfills that have ended, or were given up, with a batch."""
+    taken = {backfill.name for backfill in following.backfills.values()}
+    return {backfill.name for backfill in entry.backfills.values()} - taken
+
+
+def delete_backfill(store: FileStore, name: str) -> None:
+    """Delete the rows of a backfill; lists nothing."""
+    file = list_file(name)
+    if store.exists(file):
+        listed = store.read_record(file, BackfillParts)
+        store.delete([*(part.rows.file for part in listed.parts), file])
 
 
 def delete_strays(store: FileStore, head: Entry, hosted: Registry, upcoming: Registry) -> None:
