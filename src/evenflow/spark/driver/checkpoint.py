@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.spark.driver.direct_reads import find_direct_reads
 from evenflow.spark.driver.next_backfills import begin_backfills
 from evenflow.spark.driver.spark_folder import SparkFolder
 from evenflow.spark.protocol.ledger import Entry, Ledger, SubscriptionChange
@@ -108,7 +109,8 @@ class Checkpoint:
             plan_number=number,
             subscription_changes=tuple(changes),
         )
-        return begin_backfills(self.store, entry, registry, plan)
+        entry = begin_backfills(self.store, entry, registry, plan)
+        return replace(entry, direct_reads=find_direct_reads(entry, registry, plan))
 
     def close(self) -> None:
         """Let another driver open the checkpoint."""

@@ -128,7 +128,7 @@ def next_entry(
     resets = dict(entry.watermark_resets)
     if next_state.watermark_resets:
         watermarks, previous = reset_watermarks(watermarks, previous, registry, next_state)
-        for stream in _streams_after(registry, next_state.watermark_resets):
+        for stream in streams_after(registry, next_state.watermark_resets):
             resets[stream] = resets.get(stream, 0) + 1
     return Entry(
         batch=entry.batch + 1,
@@ -205,6 +205,7 @@ def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report])
 
     A source's watermark is its latest event time minus its delay. Derived rows that are read in
     batch b + 1 were published in b, and can be as early as their query's watermark in b - 1.
+    That of a query with direct reads may have been above that of its streams.
     """
     watermarks = dict(entry.watermarks)
     for report in reports:
@@ -217,7 +218,7 @@ def next_watermarks(entry: Entry, registry: Registry, reports: Iterable[Report])
         for uid, slowed in entry.slowed.items()
         if slowed.previous_held_us is not None and uid not in entry.quarantined
     }
-    _raise_derived(watermarks, registry, entry.previous_watermarks, held_us)
+    _raise_derived(watermarks, registry, entry.previous_watermarks, held_us, entry.reached_us)
     return watermarks
 
 
@@ -227,7 +228,7 @@ def reset_watermarks(
     """Set sources back, and the streams derived from them; also as of the batch before."""
     resets = next_state.watermark_resets
     lowered = {**watermarks, **resets}
-    derived = _streams_after(registry, resets) - resets.keys()
+    derived = streams_after(registry, resets) - resets.keys()
     for stream in derived:
         lowered.pop(stream, None)
     lowered = eventual_watermarks(lowered, registry)
@@ -237,7 +238,7 @@ def reset_watermarks(
     return lowered, before
 
 
-def _streams_after(registry: Registry, sources: Iterable[str]) -> set[str]:
+def streams_after(registry: Registry, sources: Iterable[str]) -> set[str]:
     """Return streams and everything that is derived from them."""
     found, size = set(sources), 0
     while len(found) > size:
@@ -263,16 +264,18 @@ def _raise_derived(
     registry: Registry,
     inputs: Watermarks,
     held_us: Mapping[str, int] | None = None,
+    reached_us: Mapping[str, int] | None = None,
 ) -> None:
     """Raise the watermarks of derived streams to those that `inputs` give their queries.
 
-    `held_us` are the watermarks of slowed queries, by uid.
+    `held_us` are the watermarks of slowed queries, by uid; `reached_us` those above `inputs`.
     """
     for name, spec in registry.streams.items():
         if spec.derived and name in registry.queries:
             query = registry.queries[name]
             query_us = query_watermark_us(query, inputs)
             query_us = min(query_us, (held_us or {}).get(query.uid, query_us))
+            query_us = max(query_us, (reached_us or {}).get(query.uid, query_us))
             if query_us > NO_WATERMARK_US:
                 _raise_watermark(watermarks, name, query_us - spec.delay_us)
 

@@ -27,8 +27,10 @@ from evenflow.spark.driver.commit import (
     drop_failed_queries,
     has_due_work,
     next_entry,
+    streams_after,
 )
 from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.direct_reads import with_direct_reads
 from evenflow.spark.driver.keep_state import keep_states
 from evenflow.spark.driver.leave_out import reasons_to_leave_out, without_queries
 from evenflow.spark.driver.limiter import Limiter
@@ -39,7 +41,11 @@ from evenflow.spark.driver.next_backfills import (
     next_backfills,
 )
 from evenflow.spark.driver.plan_changes import place_waiting_queries
-from evenflow.spark.driver.replacement import with_inherited_states
+from evenflow.spark.driver.replacement import (
+    inherited_uids,
+    rename_entry,
+    with_inherited_states,
+)
 from evenflow.spark.driver.set_aside_alarm import SetAsideAlarm
 from evenflow.spark.protocol.ledger import Entry, ProposalRef
 from evenflow.spark.protocol.registry import Registry
@@ -174,7 +180,13 @@ class Committer:
             following = next_entry(entry, registry, reports, next_state)
             following = with_inherited_states(ledger, following, registry, next_state.registry)
             following = without_queries(ledger, following, limits.quarantined)
-            following = replace(following, spark_files=spark_files)
+            following = with_direct_reads(
+                replace(following, spark_files=spark_files),
+                rename_entry(entry, inherited_uids(registry, next_state.registry)),
+                next_state.registry,
+                ledger.plan(following.plan_number),
+                streams_after(registry, next_state.watermark_resets),
+            )
             if has_due_work(following, taken.registry):
                 self.checkpoint.spark_folder.wake(f"{batch:012d}")
             fault_point("driver.pulse")

@@ -15,7 +15,13 @@ from evenflow.model import Plan
 from evenflow.model.codes import QueryForm
 from evenflow.spark.driver.plan_changes import plan_with_query, plan_without_query
 from evenflow.spark.driver.submission import CheckedProgram, Submission
-from evenflow.spark.protocol.ledger import Entry, KeptState, Ledger, SubscriptionChange
+from evenflow.spark.protocol.ledger import (
+    Entry,
+    KeptState,
+    Ledger,
+    SubscriptionChange,
+    query_watermark_us,
+)
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.report import Report
 from evenflow.spark.worker.state_share import splits_of
@@ -144,6 +150,10 @@ def _is_filled(query: Hosted, registry: Registry, entry: Entry) -> bool:
     waits = {uid} if before is None else {uid, before.uid}
     if uid not in entry.filling or uid in entry.quarantined or waits & entry.slowed.keys():
         return False
+    if before is not None:
+        streams_us = query_watermark_us(before, entry.watermarks)
+        if entry.watermark_us(before) > streams_us:
+            return False  # direct reads took it further than the one that follows it
     return entry.watermark_us(query) >= entry.filling[uid]
 
 
@@ -184,6 +194,9 @@ def rename_entry(entry: Entry, uids: Mapping[str, str]) -> Entry:
         late=_renamed(entry.late, uids),
         subscriptions=_renamed(entry.subscriptions, uids),
         slowed=_renamed(entry.slowed, uids),
+        direct_reads=_renamed(entry.direct_reads, uids),
+        already_read=_renamed(entry.already_read, uids),
+        reached_us=_renamed(entry.reached_us, uids),
     )
 
 

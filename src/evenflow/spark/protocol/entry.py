@@ -106,6 +106,17 @@ class Slowed:
         return self.until is not None or self.rows > 0
 
 
+@dataclass(frozen=True, slots=True)
+class DirectRead:
+    """A whole query beside publishers of its streams: it takes their rows in the same batch.
+
+    watermark_us  its watermark once it has taken them
+    """
+
+    streams: tuple[str, ...]
+    watermark_us: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """The inputs of one batch.
@@ -140,6 +151,9 @@ class Entry:
     proposal              the plan that waits for approval, or was rejected
     filling               uid of a query that takes another's place -> watermark at which it does
     backfills             query uid -> rows that it takes in this batch before those of its streams
+    direct_reads          query uid -> the streams whose rows it takes as they are published
+    already_read          query uid -> the streams whose `derived_rows` it took in that way
+    reached_us            query uid -> its watermark in the batch before, if above its streams' one
     """
 
     batch: int
@@ -175,6 +189,9 @@ class Entry:
     proposal: ProposalRef | None = None
     filling: Mapping[str, int] = field(default_factory=dict)
     backfills: Mapping[str, Backfill] = field(default_factory=dict)
+    direct_reads: Mapping[str, DirectRead] = field(default_factory=dict)
+    already_read: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reached_us: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -218,11 +235,19 @@ class Entry:
         changes = [c for c in self.subscription_changes if c.uid == query.uid and c.subscribe]
         return here + sum(change.count for change in changes)
 
-    def watermark_us(self, query: Hosted) -> int:
-        """Return the watermark of a query in this batch: no row that waits may become late."""
+    def watermark_of_rows_us(self, query: Hosted) -> int:
+        """Return the watermark by which rows of a query are late: of none that waits, and of none
+        that it reads directly.
+        """
         lowest_us, slowed = query_watermark_us(query, self.watermarks), self.slowed.get(query.uid)
         held_us = None if slowed is None else slowed.held_us
-        return lowest_us if held_us is None else min(lowest_us, held_us)
+        lowest_us = lowest_us if held_us is None else min(lowest_us, held_us)
+        return max(lowest_us, self.reached_us.get(query.uid, lowest_us))
+
+    def watermark_us(self, query: Hosted) -> int:
+        """Return the watermark of a query after the rows of this batch; it never falls."""
+        rows_us, direct = self.watermark_of_rows_us(query), self.direct_reads.get(query.uid)
+        return rows_us if direct is None else max(rows_us, direct.watermark_us)
 
 
 def query_watermark_us(query: Hosted, watermarks: Mapping[str, int]) -> int:

@@ -20,6 +20,7 @@ from evenflow.model import Plan, Proposal
 from evenflow.spark.protocol.entry import (
     BLOCK_BATCHES,
     DerivedRows,
+    DirectRead,
     Entry,
     HandOff,
     KeptState,
@@ -36,6 +37,7 @@ __all__ = [
     "BLOCK_BATCHES",
     "RETAINED_ENTRIES",
     "DerivedRows",
+    "DirectRead",
     "Entry",
     "HandOff",
     "KeptState",

@@ -10,6 +10,7 @@ from evenflow.spark.protocol.measure_options import MeasureOptions
 from evenflow.spark.protocol.registry import Hosted, Registry
 from evenflow.spark.protocol.report import Report
 from evenflow.spark.protocol.step_limits import StepLimits
+from evenflow.spark.worker.direct_rows import DirectRows
 from evenflow.spark.worker.router import StreamDemand, stream_demand
 from evenflow.spark.worker.worker_state import CachedTask, TaskRuntime, WorkerState
 from evenflow.sql import Task, WaitingRows
@@ -28,6 +29,7 @@ class BatchContext:
     changed_uids  queries whose state must be saved
     due_us        query uid -> event time at which it emits without new rows: at first that of the
                   entry, so that it does not depend on the process that runs the batch
+    direct_rows   rows published in this batch that others here read in it
     """
 
     ledger: Ledger
@@ -49,6 +51,7 @@ class BatchContext:
     due_us: dict[str, int | None] = field(init=False)
     state_bundle: Bundle = field(init=False)
     result_bundle: Bundle = field(init=False)
+    direct_rows: DirectRows = field(init=False)
     _stream_demands: dict[str, StreamDemand] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,10 +60,23 @@ class BatchContext:
         self.plan = self.ledger.plan(self.entry.plan_number)
         self.next_plan = self.ledger.plan(self.entry.latest_plan_number)
         self.report = Report(self.worker)
+        self.direct_rows = DirectRows(self.registry, self.entry)
         self.due_us = dict(self.entry.due_us.get(self.worker, {}))
         name = f"{self.entry.batch:012d}-{self.worker:05d}-{uuid.uuid4().hex[:12]}"
         self.state_bundle = Bundle(f"state/{name}")
         self.result_bundle = Bundle(f"{results_folder(self.entry.batch)}/{name}")
+
+    def restarted(self) -> "BatchContext":
+        """Return the context of the same batch before anything was done in it."""
+        return BatchContext(
+            ledger=self.ledger,
+            runtime=self.runtime,
+            worker=self.worker,
+            entry=self.entry,
+            measure_options=self.measure_options,
+            step_limits=self.step_limits,
+            warm_uids=self.warm_uids,
+        )
 
     def step_seconds(self, uid: str, more_bytes: int = 0) -> float:
         """Return how long a call into a query may take; `more_bytes`: state that it takes in."""
@@ -115,6 +131,7 @@ class BatchContext:
         self.report.key_counts.pop(uid, None)
         self.report.waiting.pop(uid, None)
         self.report.published = [sent for sent in self.report.published if sent.uid != uid]
+        self.direct_rows.withdraw(uid)
         self.state.drop_task(uid)
         self.changed_uids.discard(uid)
 

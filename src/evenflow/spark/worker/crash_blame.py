@@ -5,7 +5,7 @@ Anyone may kill a process, so a death alone proves nothing. There are two kinds 
 - The process itself noted that the query's step overran its time limit.
 - An attempt after the first notes each query before it runs. The query that it died in is the
   suspect; the next attempt runs the suspect first. If the process dies in it again, with no other
-  query run before, the query is blamed.
+  query run before, the query is blamed. (Queries whose rows it reads directly must run before.)
 
 Further attempts leave blamed queries out. Spark must allow four attempts: `local[2,4]`, or
 `spark.task.maxFailures`. Every attempt has a note of its own. Only attempts of the same start of
@@ -13,6 +13,7 @@ Spark's query are compared, and none if Spark speculates: then two attempts may 
 """
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evenflow.storage.file_store import FileStore
@@ -25,7 +26,7 @@ class AttemptNote:
     """What an attempt leaves behind when its process ends.
 
     running  the query that runs; empty: none
-    first    whether no other query ran before it in this attempt
+    first    whether no other query ran before it in this attempt, but for those that had to
     overran  whether its step took longer than the time limit
     blamed   the queries that this attempt leaves out
     """
@@ -73,13 +74,18 @@ class AttemptLog:
         self.blamed_uids = sorted(blamed - {""})
         self._lock = threading.Lock()
         self._is_written = False
+        self._uids_before_suspect: frozenset[str] = frozenset()
         self._running = ""
         self._first_uid = ""
+
+    def let_run_before_suspect(self, uids: Iterable[str]) -> None:
+        """Do not count these as run before the suspect: it cannot run without them."""
+        self._uids_before_suspect = frozenset(uids)
 
     def record_step(self, uid: str) -> None:
         """Note which query runs next (empty: none); on disk only if it may matter."""
         self._running = uid
-        if uid:
+        if uid and uid not in self._uids_before_suspect:
             self._first_uid = self._first_uid or uid
         if self._is_careful or self._is_written:
             self._write(overran=False)

@@ -21,7 +21,7 @@ from evenflow.spark.worker.key_counts import count_keys
 from evenflow.spark.worker.router import shares_by_key, stream_demand
 from evenflow.spark.worker.row_route import row_route, subscription_route
 from evenflow.spark.worker.state_share import KeptShare, StateShare, owners_of, splits_of
-from evenflow.sql import QueryTask, Task, TaskSplits
+from evenflow.sql import QueryTask, StepOutput, Task, TaskSplits
 from evenflow.sql.result_bound import check_result
 from evenflow.storage.bundle import PartRef, pack
 
@@ -79,9 +79,9 @@ class QueryWork:
             rows[stream] = pa.concat_tables([self._share(stream, part) for part in parts])
         partials = inbox.partials.get(query.uid, {})
         work_rows = sum(len(table) for table in (*rows.values(), *partials.values()))
-        watermark_us = context.entry.watermark_us(query)
-        due_us = context.due_us.get(query.uid)
-        if not work_rows and (due_us is None or due_us > watermark_us):
+        watermark_us = context.entry.watermark_of_rows_us(query)
+        last_us, due_us = context.entry.watermark_us(query), context.due_us.get(query.uid)
+        if not work_rows and (due_us is None or due_us > last_us):
             return
         # This may compile, which is not part of the query's load.
         task = context.task_for_update(query)
@@ -92,6 +92,9 @@ class QueryWork:
             task.watermark_resets = resets
         began = time.thread_time()
         output = task.step(rows, watermark_us, partials)
+        groups = task.partial_row_count()
+        if last_us > watermark_us and (due_us := checked_due_us(task)) is not None:
+            output = self._finish(task, output, last_us) if due_us <= last_us else output
         self._send_outgoing(task)
         if output.rows.schema != query.schema:  # readers of the results rely on it
             raise TypeError(f"the results have the columns {output.rows.schema}")
@@ -107,7 +110,7 @@ class QueryWork:
         stats = QueryStats(
             rows_in=raw_rows + sum(pc.sum(part["_n"]).as_py() for part in partials.values()),
             work_rows=work_rows,
-            groups=task.partial_row_count(),
+            groups=groups,
             uncombined=query.uid in context.entry.combined and raw_rows > 0,
             rows_out=rows_out,
             cpu_seconds=time.thread_time() - began + output.process_cpu_seconds,
@@ -118,6 +121,19 @@ class QueryWork:
         context.process_cpu_seconds += output.process_cpu_seconds
         context.report.query_stats[query.uid] = stats
         self._count_keys(task, rows, stats)
+
+    def _finish(self, task: Task, output: StepOutput, watermark_us: int) -> StepOutput:
+        """Add the results that are due by the watermark of the queries that it reads directly."""
+        none = {
+            s: self.context.registry.streams[s].schema.empty_table() for s in self.query.streams
+        }
+        more = task.step(none, watermark_us)
+        return StepOutput(
+            task.in_result_order(pa.concat_tables([output.rows, more.rows])),
+            output.late,
+            output.poison,
+            output.process_cpu_seconds + more.process_cpu_seconds,
+        )
 
     def _take_turn(self, rows: dict[str, pa.Table]) -> dict[str, pa.Table]:
         """Let new rows of a slowed query wait; return the rows whose turn it is."""
@@ -164,14 +180,16 @@ class QueryWork:
 
     def _rows_of(self, stream: str, inbox: Inbox) -> pa.Table:
         """Return the rows of a stream that this query gets on this worker."""
-        context, rows = self.context, inbox.rows.get(stream)
-        if self.query.uid in context.entry.combined:
-            rows = inbox.query_rows.get((self.query.uid, stream))
-        if rows is None:
-            return context.registry.streams[stream].schema.empty_table()
-        if context.stream_demand(stream).is_exact_share(context.worker):
-            return rows
-        return self._share(stream, rows)
+        context, uid, spec = self.context, self.query.uid, self.context.registry.streams[stream]
+        rows = inbox.rows.get(stream)
+        if uid in context.entry.combined:
+            rows = inbox.query_rows.get((uid, stream))
+        if rows is None or stream in context.entry.already_read.get(uid, ()):
+            rows = spec.schema.empty_table()
+        # Derived rows were shared out in the batch before, among those who read them then.
+        elif spec.derived or not context.stream_demand(stream).is_exact_share(context.worker):
+            rows = self._share(stream, rows)
+        return pa.concat_tables([rows, *context.direct_rows.read(self.query, stream)])
 
     def _share(self, stream: str, rows: pa.Table) -> pa.Table:
         """Return the rows of a stream whose keys are routed to this worker."""
@@ -197,13 +215,24 @@ class QueryWork:
         stats.produced = counts.total_produced
 
     def _publish(self, rows: pa.Table, part: PartRef) -> None:
-        """Send derived rows to the workers that need them by the plan of the next batch."""
+        """Give derived rows to those who read them directly, and send them to the workers that
+        need them by the plan of the next batch.
+        """
         context, query = self.context, self.query
-        demand = stream_demand(context.registry, context.next_plan, context.entry, query.name)
+        readers = context.direct_rows.readers(query.name)
+        demand = stream_demand(
+            context.registry, context.next_plan, context.entry, query.name, readers
+        )
         parts = [(worker, part) for worker in sorted(demand.full_stream_workers)]
         for worker, share in shares_by_key(rows.combine_chunks(), demand):
             parts.append((worker, context.state_bundle.add(pack(share))))
         context.report.published += [DerivedRows(query.uid, *placed) for placed in parts]
+        if readers:
+            # They count as delivered: a plan that takes the readers elsewhere would ship them.
+            delivered = context.report.shipped_bytes.get(query.name, 0)
+            context.report.shipped_bytes[query.name] = delivered + part.length
+            context.direct_rows.publish(query.name, rows.combine_chunks())
+            context.rows += len(rows)
 
     def release(self, targets: list[int]) -> None:
         """Hand over the state that the next plan moves to other workers."""

@@ -6,7 +6,7 @@ planners (`evenflow.model`).
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -48,12 +48,14 @@ class StreamDemand:
         return worker not in self.full_stream_workers and len(self.row_routes) == 1
 
 
-def stream_demand(registry: Registry, plan: Plan, entry: Entry, stream: str) -> StreamDemand:
-    """Return who needs a stream in a batch."""
+def stream_demand(
+    registry: Registry, plan: Plan, entry: Entry, stream: str, served: Container[str] = ()
+) -> StreamDemand:
+    """Return who needs a stream in a batch; `served` are the uids of queries that have its rows."""
     full_stream_workers: set[int] = set()
     routes: dict[tuple[object, ...], RowRoute] = {}
     for query in registry.readers(stream):
-        if query.uid in entry.quarantined or query.uid in entry.combined:
+        if query.uid in entry.quarantined or query.uid in entry.combined or query.uid in served:
             continue
         if query.name in plan.placement:
             full_stream_workers.add(plan.placement[query.name])

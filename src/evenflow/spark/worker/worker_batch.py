@@ -4,7 +4,9 @@ The ledger entry of the batch decides everything, so a second attempt does the s
 fails is reported and dropped; the others continue (see `query_guard`).
 """
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,11 +38,20 @@ class WorkerBatch:
     """
 
     def __init__(
-        self, context: BatchContext, states: dict[int, WorkerState], attempt_log: AttemptLog
+        self,
+        context: BatchContext,
+        states: dict[int, WorkerState],
+        attempt_log: AttemptLog,
+        left_out: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`left_out` are queries that have failed in this attempt already, and why."""
         self.context, self.states, self.attempt_log = context, states, attempt_log
         self.worker, self.entry, self.report = context.worker, context.entry, context.report
+        self.left_out = left_out
+        self.report.failed.update(left_out)
         self.guard = QueryGuard(context, attempt_log)
+        suspect = attempt_log.suspect
+        attempt_log.let_run_before_suspect(context.direct_rows.publishers_of_all(suspect))
 
     def run(self, envelopes: list[Envelope]) -> Report:
         """Run the batch; a worker without anything to do reports that it was idle."""
@@ -56,7 +67,7 @@ class WorkerBatch:
         intakes = read_intakes(context.store, entry, worker, arriving)
         inbox = self._open_inbox(envelopes, derived)
         # The suspect goes first: if the process ends again, no other query has run in it.
-        for uid in sorted(queries, key=lambda uid: uid != self.attempt_log.suspect):
+        for uid in context.direct_rows.in_order(queries, self.attempt_log.suspect):
             work, backfill = QueryWork(context, queries[uid]), None
             if uid in intakes:
                 take_in = partial(work.take_in, intakes[uid])
@@ -68,8 +79,19 @@ class WorkerBatch:
             self.guard.run(work.query.uid, partial(work.release, targets))
         for uid in sorted(context.changed_uids):
             self.guard.run(uid, QueryWork(context, context.registry.by_uid[uid]).save)
+        if context.direct_rows.withdrawn:
+            return self._run_without(context.direct_rows.withdrawn, envelopes)
         self._write()
         return self.report
+
+    def _run_without(self, uids: set[str], envelopes: list[Envelope]) -> Report:
+        """Run the batch again without queries that failed after others had read their rows."""
+        failed = {uid: self.report.failed[uid] for uid in uids | self.left_out.keys()}
+        self.context.state.close()
+        again = WorkerBatch(self.context.restarted(), self.states, self.attempt_log, failed)
+        report = again.run(envelopes)
+        self.context.process_cpu_seconds += again.context.process_cpu_seconds
+        return report
 
     # The work of this batch
 

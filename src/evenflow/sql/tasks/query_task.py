@@ -95,12 +95,16 @@ class QueryTask(Task):
             at = self._schema.get_field_index("version")
             versions = pa.array(np.full(len(result), self.batch, np.int64))
             result = result.set_column(at, "version", versions)
-        if self.plan.order and len(result) > 1:
-            order = ", ".join(self.plan.order)
-            sql = f"SELECT * FROM {types.quote_identifier(ROWS_TABLE)} ORDER BY {order}"  # noqa: S608
-            result = self.engine.run_prepared(sql, result).cast(result.schema)
-        result = types.to_result_types(result, self._schema)
+        result = types.to_result_types(self.in_result_order(result), self._schema)
         return StepOutput(result, evaluator.late, evaluator.poison)
+
+    def in_result_order(self, rows: pa.Table) -> pa.Table:
+        """Return results in the order that the query gives them."""
+        if not self.plan.order or len(rows) < 2:
+            return rows
+        order = ", ".join(self.plan.order)
+        sql = f"SELECT * FROM {types.quote_identifier(ROWS_TABLE)} ORDER BY {order}"  # noqa: S608
+        return self.engine.run_prepared(sql, rows).cast(rows.schema)
 
     def combine(self, stream: str, rows: pa.Table) -> PartialRows:
         """Sum up rows of a stream per pane and group, for the `step` of another task of the query.

@@ -83,6 +83,10 @@ class Task(ABC):
         `QueryTask.combine` has already summed up elsewhere.
         """
 
+    def in_result_order(self, rows: pa.Table) -> pa.Table:
+        """Return the results of two steps in one batch in the order that the query gives them."""
+        return rows
+
     @property
     @abstractmethod
     def next_due_us(self) -> int | None:
