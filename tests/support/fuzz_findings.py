@@ -205,6 +205,32 @@ MENDED: tuple[Finding, ...] = (
             "date_add(CAST(b AS DATE), a % a) AS e, make_date(2024, nullif(a, 0), 1 + a % a) AS f, "
             "nanvl(c, 1 / a) AS g, bit_get(nullif(a, 0), a % a) AS h FROM t",
             "a INT, b STRING, c DOUBLE", ((0, None, 2.0), (1, "2024-01-01", NAN))),
+    Finding("lines of base 64", "",
+            "SELECT base64(repeat(a, 56)) AS c, base64(repeat(a, 57)) AS d, "
+            "base64(repeat(a, 58)) AS e, base64(repeat(a, 171)) AS f, "
+            "unbase64(base64(repeat(a, 200))) AS g FROM t", "a STRING",
+            (("x",), ("\u00fc",), ("",))),
+    Finding("JSON in single quotes, with names that occur twice, with halves of characters", "",
+            "SELECT get_json_object(a, '$') AS c, get_json_object(a, '$.a') AS d, "
+            "get_json_object(a, '$.a.b') AS e, json_object_keys(a) AS f, json_array_length(a) AS g,"
+            " from_json(a, 'a STRING').a AS h, from_json(a, 'a INT').a AS i FROM t", "a STRING",
+            tuple((text,) for text in (
+                '{"a":1,"a":2}', '{"a":null,"a":2}', '{"a":2,"a":null}',
+                '{"a":{"c":1},"a":{"b":2}}', '{"a":{"b":1},"a":{"b":2}}', '{"a":NaN}', "[1,NaN]",
+                "{'a':1}", "{'a':'x\"y'}", '{"a":"it\\\'s"}', "{'a':'it\\'s \\\\'}", "['a',\"b\"]",
+                "{'a:1}", '{"a":\'b}', "'", "'a'", "{'a\\\"b':1}", '{"a":"\\ud800"}',
+                '{"a":"x\\udc00y\\ud83d\\ude00"}', '{"\\ud800":1}', '{"a":{"b":"\\ud800"}}',
+                '{"a":{"b":"\U0001f600"}}', '{"a":"\U0001f600"}', '\ufeff{"a":1}'))),
+    Finding("a JSON null that is no field", "", "SELECT get_json_object(a, '$') AS c, "
+            "get_json_object(a, '$[0]') AS d, get_json_object(a, '$.a') AS e, "
+            "get_json_object(a, '$.a[0]') AS f FROM t", "a STRING",
+            tuple((text,) for text in ("null", "[null]", '{"a":null}', '{"a":[null]}', "[]"))),
+    Finding("a JSON number or word that does not end where it seems to", "",
+            "SELECT get_json_object(a, '$') AS c, json_array_length(a) AS d FROM t", "a STRING",
+            tuple((text,) for text in (
+                "2024-02-30", "1 2", "01", "1.", "1,2", "1]", "-0.5\t", "1e5x", "7\n", "12", "-",
+                "true", "truex", "true_", "true-", "true]", "false:", "false 1", "nullx", "null",
+                '"a"b', '{"a":1}x', "[1]2", "[1]", "[01]", "[1 2]", "[truex]"))),
     Finding("a key of a URL that is not read, or NULL, or has a dot", "",
             "SELECT parse_url(a, 'HOST', 'k') AS c, parse_url(b, 'QUERY', d) AS e, "
             "parse_url(b, 'QUERY', 'x.y') AS f FROM t", "a STRING, b STRING, d STRING",

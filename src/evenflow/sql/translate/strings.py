@@ -80,7 +80,9 @@ for _call in ("spark_parse_url({0}, {1})", "spark_url_query_value({0}, {1}, {2})
     _text("try_parse_url",
           partial(lambda call, *values: _url_part(call.format(*values), "NULL"), _call),
           STRING, *_given, route="kernel", can_fail="{2}" in _call, evaluates_all=True)  # fmt: skip
-_text("base64", "base64({0})", STRING, BINARY)
+# As MIME has it: lines of 76 characters.
+_text("base64", "rtrim(regexp_replace(base64({0}), '(.{{76}})', '\\1' || chr(13) || chr(10), 'g'), "
+      "chr(13) || chr(10))", STRING, BINARY)  # fmt: skip
 _text("unbase64", or_fail("spark_unbase64({0})", BAD_ARGUMENT), BINARY, STRING, route="kernel",
       can_fail=True)  # fmt: skip
 _text("unhex", "spark_unhex({0})", BINARY, STRING, route="kernel")
