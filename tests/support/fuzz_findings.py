@@ -205,6 +205,10 @@ MENDED: tuple[Finding, ...] = (
             "date_add(CAST(b AS DATE), a % a) AS e, make_date(2024, nullif(a, 0), 1 + a % a) AS f, "
             "nanvl(c, 1 / a) AS g, bit_get(nullif(a, 0), a % a) AS h FROM t",
             "a INT, b STRING, c DOUBLE", ((0, None, 2.0), (1, "2024-01-01", NAN))),
+    Finding("a start so far before a text that its end is too", "",
+            "SELECT substring(a, b) AS c, substring(a, b, 2147483647) AS d FROM t",
+            "a STRING, b INT", tuple((text, start) for text in ("abc", "", None) for start in
+                                     (-2147483648, -2147483647, -4, -3, -1, 0, 1, 4, None))),
     Finding("lines of base 64", "",
             "SELECT base64(repeat(a, 56)) AS c, base64(repeat(a, 57)) AS d, "
             "base64(repeat(a, 58)) AS e, base64(repeat(a, 171)) AS f, "

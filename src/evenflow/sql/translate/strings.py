@@ -171,12 +171,10 @@ function("repeat", _repeat, 2, topic="strings")
 function("space", _space, 1, topic="strings")
 
 
-def _substring_sql(text: str, start: str, length: str | None) -> str:
+def _substring_sql(text: str, start: str, length: str) -> str:
     """Write Spark's rule: 0 means 1, a negative start counts from the end, before it is cut."""
     size = f"length({text})"
     first = f"(CASE WHEN {start} > 0 THEN {start} WHEN {start} = 0 THEN 1 ELSE {start} + {size} + 1 END)"  # noqa: E501
-    if length is None:
-        return f"(CASE WHEN {start} IS NOT NULL THEN substring({text}, greatest({first}, 1)) END)"
     last = f"({first} + CAST(greatest({length}, 0) AS BIGINT) - 1)"
     count = f"greatest(least({last}, {size}) - greatest({first}, 1) + 1, 0)"
     known = f"{start} IS NOT NULL AND {length} IS NOT NULL"
@@ -191,7 +189,7 @@ def _substring(translate: Translator, node: Ast, arguments: list[Ast]) -> TypedE
         bounds = [str(max(int(c or 0), 0)) for c in constants]
         return compose_expr(f"substring({', '.join([value.sql, *bounds])})", STRING, value)
 
-    def body(text: str, start: str, length: str | None = None) -> str:
+    def body(text: str, start: str, length: str = str(2**31 - 1)) -> str:
         return _substring_sql(text, start, length)
 
     sql = write_once(body, value.sql, *(f"CAST({n.sql} AS BIGINT)" for n in numbers))
