@@ -20,6 +20,7 @@ from evenflow.planning.controller import advise
 from evenflow.spark.driver.bad_files import BadFile, BadFileList
 from evenflow.spark.driver.committer import Committer
 from evenflow.spark.driver.completed_batch import CompletedBatch
+from evenflow.spark.driver.sink_target import UpsertKeys
 from evenflow.spark.driver.tenant_use import tenant_uses
 from evenflow.spark.protocol.registry import Hosted, StreamSpec
 from evenflow.spark.protocol.stored_results import StoredResults
@@ -268,6 +269,14 @@ class RunView:
             for query in self._stored_results.versions(name)
             for uid in (*query.continues, query.uid)
             if next(units("results", uid, since, until), None) is not None
+        }
+
+    def upsert_keys(self, name: str) -> UpsertKeys:
+        """Return the columns that identify a result, by the `uid` of each query of this name."""
+        return {
+            uid: query.upsert_key
+            for query in self._stored_results.versions(name)
+            for uid in (*query.continues, query.uid)
         }
 
     @property

@@ -13,11 +13,14 @@ from tests.support.submissions import STREAMS, SUBMISSIONS
 
 from evenflow.errors import InputError
 from evenflow.spark.driver import sinks
+from evenflow.spark.driver.pending_state import CancelQuery
 from evenflow.spark.driver.sink_target import Delivery, Sink, SinkTarget, sink_targets
 from evenflow.spark.driver.sinks import SinkDelivery
+from evenflow.spark.driver.submission import Submission
 from evenflow.spark.flow import Flow
 from evenflow.spark.run_view import RunView
 from evenflow.spec.sink_model import SinkSpec
+from evenflow.sql.compile.hints import with_hints
 
 
 class KilledError(BaseException):
@@ -116,12 +119,38 @@ def test_wrong_sinks_are_refused_before_anything_starts(
         flow.start()
 
 
+def test_the_last_results_of_a_cancelled_query_are_updates_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = with_hints("SELECT symbol, count(*) AS n FROM trades GROUP BY symbol", "update", "1 hour")
+    live = Submission("query", "live", sql, ("symbol",))
+    local = Local(tmp_path, STREAMS, [SUBMISSIONS[0], live])
+    local.batch({"trades": trades(np.random.default_rng(5), 30)})
+    local.committer.commands.submit(CancelQuery("live"))
+    local.batch()
+    assert "live" not in local.committer.checkpoint.registry().queries
+    keys: dict[str, object] = {}
+    monkeypatch.setattr(
+        sinks,
+        "write_delivery",
+        lambda _, target, __: keys.update({target.query: target.upsert_key}),
+    )
+    sink = Sink(spec(format="jdbc", table="{query}"))
+    delivery = SinkDelivery(
+        RunView(spark, local.committer), lambda names: sink_targets({"out": sink}, names, [])
+    )
+    for each in delivery.targets:
+        delivery.deliver(each)
+    assert keys == {"live": ("symbol",), "dear": None}
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
         ({"path": "x"}, "the format parquet cannot update the results of 'live'; use jdbc"),
         ({"format": "delta", "path": "x"}, "the format delta cannot update"),
         ({"format": "kafka"}, "needs a key for Kafka"),
+        ({"format": "jdbc", "table": "t", "select": ["k AS i", "n"]}, "`select` lacks k"),
     ],
 )
 def test_sinks_that_cannot_update_refuse_update_mode(

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from evenflow.errors import InputError
-from evenflow.names import check_name
+from evenflow.names import check_name, join_names
 from evenflow.spark.protocol.registry import Hosted
 from evenflow.spec.sink_model import SinkSpec, sink_problems
 
@@ -41,7 +41,7 @@ class SinkTarget:
     """One query and the sink that gets its results; `problem` says why it cannot.
 
     `function` is called with the results instead of writing them. `upsert_key` are the columns that
-    identify a result of a query in update mode.
+    identify a result in update mode, known when results are delivered.
     """
 
     sink: str
@@ -87,7 +87,8 @@ def declare_sink(
     return Sink(SinkSpec.model_validate(fields), function)
 
 
-UpsertKeys = Mapping[str, tuple[str, ...] | None]  # of queries; None if results never change
+# Of queries, by name or uid: the columns that identify a result; None if results never change.
+UpsertKeys = Mapping[str, tuple[str, ...] | None]
 
 
 def upsert_keys(hosted: Mapping[str, Hosted]) -> UpsertKeys:
@@ -101,16 +102,24 @@ def check_sinks(sinks: Mapping[str, Sink], hosted: UpsertKeys) -> None:
         for place, problem in sink_problems(sink.spec, hosted):
             raise InputError(f"sink {name!r}: {'.'.join(map(str, place))} {problem}")
         for query in hosted if sink.spec.queries == "*" else sink.spec.queries:
-            if hosted[query] is not None and (refused := _update_problem(sink, query)):
+            key = hosted[query]
+            if key is not None and (refused := _update_problem(sink, query, key)):
                 raise InputError(f"sink {name!r}: {refused}")
 
 
-def _update_problem(sink: Sink, query: str) -> str | None:
+def _update_problem(sink: Sink, query: str, key: Collection[str]) -> str | None:
     """Say why a sink cannot take the results of a query in update mode, if it cannot."""
     spec = sink.spec
     has_key = any(item.lower().endswith(" as key") for item in spec.select)
-    if sink.function is not None or spec.format in ("console", "jdbc"):
+    if sink.function is not None or spec.format == "console":
         return None
+    if spec.format == "jdbc":
+        kept = {item.lower().split(" as ")[-1].strip(" `") for item in spec.select or ("*",)}
+        missing = [name for name in key if name.lower() not in kept and "*" not in kept]
+        return None if not missing else (
+            f"results of {query!r} are updated by {join_names(key)}; `select` lacks "
+            f"{join_names(missing)}"
+        )  # fmt: skip
     if spec.format == "kafka":
         return None if has_key else (
             f"results of {query!r} are updated, so `select` needs a key for Kafka, such as "
@@ -144,11 +153,10 @@ def sink_targets(
                     f"its results would go to the same place as those of other queries; add "
                     f"{QUERY_PLACEHOLDER} to the path or table of sink {name!r}"
                 )
-            key = keys.get(query)
-            if key is not None:
-                problem = problem or _update_problem(sink, query)
+            if (key := keys.get(query)) is not None:
+                problem = problem or _update_problem(sink, query, key)
             path, table = (_fill_in(text, query) for text in (spec.path, spec.table))
-            targets.append(SinkTarget(name, query, spec, path, table, problem, sink.function, key))
+            targets.append(SinkTarget(name, query, spec, path, table, problem, sink.function))
     return tuple(targets)
 
 

@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from evenflow.display import printable
 from evenflow.errors import MAX_ERROR_CHARACTERS, InputError, ResultsRemovedError
-from evenflow.spark.driver.sink_target import BATCH_COLUMN, Delivery, SinkTarget
+from evenflow.spark.driver.sink_target import BATCH_COLUMN, Delivery, SinkTarget, UpsertKeys
 from evenflow.spark.driver.sink_writers import selected, write_delivery
 from evenflow.storage.fault_points import fault_point
 from evenflow.storage.file_store import FileStore
@@ -64,6 +64,9 @@ class ResultReader(Protocol):
         self, name: str, since: int, until: int, batch: str
     ) -> "Mapping[str, DataFrame]":
         """Return the results of some batches, by the `uid` of each query that had the name."""
+
+    def upsert_keys(self, name: str) -> UpsertKeys:
+        """Return the columns that identify a result, by the same `uid`s."""
 
 
 @dataclass
@@ -155,11 +158,12 @@ class SinkDelivery:
             )
         self._note(folder, {"next": first, "until": until})
         frames = self.run.result_frames(target.query, first, until, BATCH_COLUMN)
+        keys = self.run.upsert_keys(target.query)  # also of a query that was cancelled
         for uid, frame in frames.items():
             writer = f"{prefix}-{uid}"
             delivery = Delivery(target.query, first, until, writer, is_repeated="until" in noted)
             self.run.check_fence()
-            self._write(frame, target, delivery)
+            self._write(frame, replace(target, upsert_key=keys[uid]), delivery)
         fault_point(f"sink.delivered.{target.sink}")
         self._note(folder, {"next": until})
         if "until" in noted:
