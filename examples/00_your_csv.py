@@ -19,6 +19,7 @@ import evenflow
 from evenflow.spark.session import open_session
 
 BATCHES, WINDOWS = 10, 20
+ROUND_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
 
 
 def read_rows(file: str, key: str, time_column: str | None) -> pa.Table:
@@ -51,13 +52,15 @@ def main(folder: Path, file: str, key: str, time_column: str | None = None) -> N
     """Stream the rows of a CSV file in ten batches; print the counts and the heaviest keys."""
     rows = read_rows(file, key, time_column)
     span = pc.subtract(pc.max(rows["ts"]), pc.min(rows["ts"])).cast(pa.int64()).as_py() / 1e6
-    window = max(int(span / WINDOWS), 1)  # many windows end before the last row
+    wanted = span / WINDOWS  # many windows end before the last row
+    window = max((each for each in ROUND_SECONDS if each <= wanted), default=1)
     size, begin = -(-len(rows) // BATCHES), time.time() - BATCHES
     (folder / "rows").mkdir()
     for batch in range(BATCHES):
         part = folder / "rows" / f"{batch:02d}.parquet"
         pyarrow.parquet.write_table(rows.slice(batch * size, size), part)
         os.utime(part, (begin + batch, begin + batch))  # Spark reads files by age
+    print(f"{len(rows):,} rows in {BATCHES} batches; starting Spark", file=sys.stderr, flush=True)
     spark = open_session("local[2,4]")
     stream = spark.readStream.schema("key STRING, ts TIMESTAMP")
     flow = evenflow.Flow(spark, workers=4, checkpoint=str(folder / "checkpoint"))
@@ -75,7 +78,8 @@ def main(folder: Path, file: str, key: str, time_column: str | None = None) -> N
         key="key",
     )
     run = flow.start(available_now=True, balancing=evenflow.Balancing())
-    run.await_termination()
+    while not run.await_termination(10):
+        print(f"{run.committed} batches are done", file=sys.stderr, flush=True)
     counts = run.results("counts").to_pandas()
     if not len(counts):
         raise SystemExit(f"no window of {window} s has ended in {len(rows)} rows over {span} s")

@@ -1,6 +1,7 @@
 """`evenflow status`, `list`, `stop` and `logs` of runs that are served, stopped or killed."""
 
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from tests.support.spark_harness import trades
 from tests.support.submissions import STREAMS, SUBMISSIONS
 from typer.testing import CliRunner
 
+from evenflow.cli import client
 from evenflow.cli.app import app
 from evenflow.cli.known_runs import KnownRun, remember_run
 from evenflow.service import serve
@@ -113,3 +115,13 @@ def test_logs(flow: Local, tmp_path: Path) -> None:
     (tmp_path / "flow-spark.log").write_text("spark's\n")
     assert runner.invoke(app, ["logs", place, "-n", "2"]).stdout == "line 98\nline 99\n"
     assert runner.invoke(app, ["logs", place, "--spark"]).stdout == "spark's\n"
+
+
+def test_a_run_that_does_not_answer_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        found = runner.invoke(app, ["ps", "--url", url])
+    assert (found.exit_code, "did not answer within 0.2 s" in found.stderr) == (4, True)
+    gone = runner.invoke(app, ["ps", "--url", url])
+    assert (gone.exit_code, "start a run with" in gone.stderr) == (4, True)

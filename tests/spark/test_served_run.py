@@ -224,6 +224,7 @@ def test_the_command_line_talks_to_it(served: Served, tmp_path: Path) -> None:
     served.cli("subscribe", "limit", "symbol=c", "--name", "third")
     served.cli("unsubscribe", "limit", "second")
     served.cli("submit", "lots", "SELECT ts, qty FROM trades WHERE qty > 5", "--worker", "0")
+    assert served.cli("results", "lots")["query"] == "lots", "known before it is hosted"
     until(lambda: any(q["name"] == "lots" for q in served.cli("ps")["queries"]))
     until(lambda: served.run.results("lots").count() > 0)
     before = subscribed(served.run)

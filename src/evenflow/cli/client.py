@@ -113,6 +113,12 @@ class ServiceClient:
             raise self._to_exception(error) from None
         except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
+            if isinstance(reason, TimeoutError) and timeout is not None:
+                print_error(
+                    f"the run at {self.url} did not answer within {timeout} s; it may still do what"
+                    " was asked, once the machine has time: `evenflow ps` shows it"
+                )
+                raise typer.Exit(EXIT_UNREACHABLE) from None
             reason = getattr(reason, "strerror", None) or reason
             print_error(
                 f"cannot reach a service at {self.url} ({reason}); start a run with `evenflow run`,"

@@ -119,6 +119,8 @@ def hot_keys_command(
     keys = served_run(run, url).get("hot-keys", query=query, count=count)
     if json:
         print_json({"hot_keys": keys})
+    elif not keys:
+        typer.echo("no keys are measured yet: they come with the first batch of a keyed query")
     else:
         print_items(keys, _KEY_COLUMNS, numbers=(2, 3))
 

@@ -86,7 +86,7 @@ def _print_page(page: dict[str, Any], *, head: bool) -> None:
     if not page["rows"]:
         why = "no batch is committed"
         if page["committed"]:
-            why = "a window is emitted when newer rows move the watermark past its end"
+            why = "they come with the next batches, those of a window once the watermark is past it"
         print_progress(f"{page['query']} has no results yet: {why}")
         return
     columns = [column["name"] for column in page["columns"]]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.results_page import ResultPosition, ResultsPage
 from evenflow.model.time import MAX_EVENT_TIME_US, MIN_EVENT_TIME_US
 from evenflow.names import join_names
 from evenflow.planning.controller import Balancing
@@ -40,6 +41,21 @@ class RunCommands(RunView, query_api.QueryMethods):
     def __init__(self, spark: "SparkSession", committer: Committer) -> None:
         super().__init__(spark, committer)
         self._commands = committer.commands
+
+    def results_page(
+        self, name: str, since: ResultPosition | None = None, limit: int = 100
+    ) -> ResultsPage:
+        """Return up to `limit` results from a position on; without one, the newest."""
+        try:
+            return super().results_page(name, since, limit)
+        except InputError:
+            coming = self._commands.next_registry().queries.get(name)
+            if coming is None:
+                raise
+            if name in self.queries:
+                return super().results_page(name, since, limit)
+            here = ResultPosition(self.committed)  # submitted, and hosted from the next commit on
+            return ResultsPage(coming.schema.empty_table(), here, here, self.committed)
 
     def unsubscribe(self, name: str, names: Iterable[str]) -> None:
         """Remove subscriptions of a template; unknown names are ignored."""
