@@ -37,7 +37,7 @@ export function renderProblems(state) {
     ...state.problems.map((problem) => ({ ...problem, id: `${problem.kind} ${problem.subject} ${problem.message}` })),
   ];
   syncChildren(byId("problems"), found, (item) => item.id, (item) => (item.kind === "proposal" ? proposalItem(item) : problemItem(item)), null);
-  setText(byId("r-problems"), state.problems.length ? pluralize(state.problems.length, "problem") : "no problems");
+  setText(byId("r-problems"), found.length ? `${found.length} to look at` : "no problems");
   const lines = extra.log.map((line) => ({ ...line, id: `${line.at} ${line.message}` }));
   syncChildren(byId("log"), lines, (line) => line.id, logItem, null);
 }
