@@ -16,9 +16,11 @@ from tests.support.spark_harness import BEGIN_US, SECOND, cut, shifted, trades
 from tests.support.submissions import STREAMS, last_row
 
 from evenflow.model import Plan
+from evenflow.spark.driver.direct_reads import with_direct_reads
 from evenflow.spark.driver.pending_state import CancelQuery, ResetWatermark, ResumeQuery
 from evenflow.spark.driver.replacement import ReplaceQuery
 from evenflow.spark.driver.submission import Submission
+from evenflow.spark.protocol.ledger import DirectRead, Slowed
 from evenflow.spark.worker.crash_blame import AttemptLog
 from evenflow.spark.worker.direct_rows import DirectRows
 from evenflow.spark.worker.query_work import QueryWork
@@ -356,3 +358,26 @@ def test_a_reader_that_ends_leaves_the_others_their_own_rows(tmp_path: Path) -> 
         local.rest()
         bars = {row[:3]: count for row, count in local.results("bars").items()}
         assert {row[:3]: count for row, count in local.results("by_symbol").items()} == bars
+
+
+def test_a_reader_that_is_slowed_keeps_the_watermark_it_had_reached(tmp_path: Path) -> None:
+    """Also after its streams have passed it, while rows of an earlier watermark wait."""
+    local = Local(tmp_path, STREAMS, pinned(CHAINS[:2], {"dear": 0, "bars": 0}))
+    registry, plan = local.committer.commands.next_registry_and_plan()
+    bars = registry.queries["bars"]
+    reached = local.committer.checkpoint.head()
+    reached = replace(
+        reached,
+        watermarks={"trades": 90, "dear": 50},
+        direct_reads={bars.uid: DirectRead(("dear",), 80)},
+    )
+    slowed = Slowed(reason="budget", since=1, until=0, first=0, rows=1, held_us=50)
+    for dear_us in (50, 70, 90, 100):
+        following = replace(
+            reached, watermarks={"trades": 110, "dear": dear_us}, slowed={bars.uid: slowed}
+        )
+        reached = with_direct_reads(following, reached, registry, plan)
+        assert not reached.direct_reads
+        assert reached.watermark_us(bars) == 80
+    caught_up = replace(reached, slowed={}, watermarks={"trades": 110, "dear": 100})
+    assert with_direct_reads(caught_up, reached, registry, plan).watermark_us(bars) >= 100

@@ -15,7 +15,7 @@ from graphlib import TopologicalSorter
 
 from evenflow.model import Plan
 from evenflow.model.time import NO_WATERMARK_US
-from evenflow.spark.protocol.ledger import DirectRead, Entry, query_watermark_us
+from evenflow.spark.protocol.ledger import DirectRead, Entry
 from evenflow.spark.protocol.registry import Hosted, Registry
 
 
@@ -103,12 +103,12 @@ def with_direct_reads(
 def next_reached_us(
     before: Entry, registry: Registry, reset_streams: Collection[str]
 ) -> dict[str, int]:
-    """Return the watermarks of the batch of `before` that were above those of a query's streams."""
+    """Return the watermarks of the batch of `before` that were above the lowest of a query."""
     reached_us = {}
     for uid in [*before.direct_reads, *before.reached_us]:
         query = registry.by_uid.get(uid)
         if query is None or not set(reset_streams).isdisjoint(query.streams):
             continue
-        if (us := before.watermark_us(query)) > query_watermark_us(query, before.watermarks):
+        if (us := before.watermark_us(query)) > before.lowest_watermark_us(query):
             reached_us[uid] = us
     return reached_us

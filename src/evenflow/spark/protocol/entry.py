@@ -153,7 +153,7 @@ class Entry:
     backfills             query uid -> rows that it takes in this batch before those of its streams
     direct_reads          query uid -> the streams whose rows it takes as they are published
     already_read          query uid -> the streams whose `derived_rows` it took in that way
-    reached_us            query uid -> its watermark in the batch before, if above its streams' one
+    reached_us            query uid -> its watermark in the batch before, if above the lowest one
     """
 
     batch: int
@@ -235,13 +235,17 @@ class Entry:
         changes = [c for c in self.subscription_changes if c.uid == query.uid and c.subscribe]
         return here + sum(change.count for change in changes)
 
+    def lowest_watermark_us(self, query: Hosted) -> int:
+        """Return the lowest watermark of a query's streams, held back for the rows that wait."""
+        lowest_us, slowed = query_watermark_us(query, self.watermarks), self.slowed.get(query.uid)
+        held_us = None if slowed is None else slowed.held_us
+        return lowest_us if held_us is None else min(lowest_us, held_us)
+
     def watermark_of_rows_us(self, query: Hosted) -> int:
         """Return the watermark by which rows of a query are late: of none that waits, and of none
         that it reads directly.
         """
-        lowest_us, slowed = query_watermark_us(query, self.watermarks), self.slowed.get(query.uid)
-        held_us = None if slowed is None else slowed.held_us
-        lowest_us = lowest_us if held_us is None else min(lowest_us, held_us)
+        lowest_us = self.lowest_watermark_us(query)
         return max(lowest_us, self.reached_us.get(query.uid, lowest_us))
 
     def watermark_us(self, query: Hosted) -> int:
