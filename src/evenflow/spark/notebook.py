@@ -186,6 +186,7 @@ def plot(self: ReadableRun) -> Any:
     bottom.set_ylabel("batch time, s")
     bottom.set_ylim(bottom=0)
     bottom.set_xlabel("batch")
+    bottom.xaxis.get_major_locator().set_params(integer=True)
     changes = [decision.batch for decision in self.decisions if decision.plan is not None]
     for at in (batch for batch in changes if batches[0] <= batch <= batches[-1]):
         for axis in (top, middle, bottom):
