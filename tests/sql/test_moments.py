@@ -1,4 +1,4 @@
-"""Covariance, skewness and kurtosis against exact fractions.
+"""Covariance, correlation, regression, skewness and kurtosis against exact fractions.
 
 Spark's own last digits depend on the order of the rows, which shows near zero; so these are
 compared with the exact value, relative to the spread of the columns.
@@ -14,7 +14,9 @@ import evenflow
 
 ROWS, WINDOW_US = 800, 20_000_000
 SQL = """SELECT window.start AS start, symbol, count(*) AS n, covar_pop(qty, price) AS covariance,
-    skewness(price) AS skewness, kurtosis(price) AS kurtosis
+    skewness(price) AS skewness, kurtosis(price) AS kurtosis, corr(price, qty) AS correlation,
+    regr_slope(price, qty) AS slope, regr_intercept(price, qty) AS intercept,
+    regr_r2(price, qty) AS r2
   FROM trades GROUP BY window(ts, '20 seconds', '5 seconds'), symbol"""
 CLOSE = 1e-12
 
@@ -48,6 +50,26 @@ def check_covariance(found: float | None, pairs: list[tuple[Fraction, Fraction]]
     assert abs(found - float(exact)) <= CLOSE * max(spread, 1e-3)
 
 
+def check_line(row: dict[str, Any], pairs: list[tuple[Fraction, Fraction]]) -> None:
+    """Check the line through the points: price is y, qty is x."""
+    x, y = ([pair[at] for pair in pairs] for at in (0, 1))
+    if not pairs or moment(x, 2) == 0:
+        assert [row[name] for name in ("correlation", "slope", "intercept", "r2")] == [None] * 4
+        return
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    common = sum(((a - mean_x) * (b - mean_y) for a, b in pairs), Fraction(0))
+    slope = common / moment(x, 2)
+    scale = (float(moment(y, 2)) / float(moment(x, 2))) ** 0.5 + abs(float(mean_y))
+    assert abs(row["slope"] - float(slope)) <= CLOSE * scale
+    assert abs(row["intercept"] - float(mean_y - slope * mean_x)) <= CLOSE * scale * 4
+    if moment(y, 2) == 0:
+        assert (row["correlation"], row["r2"]) == (None, 1.0)
+        return
+    exact = float(common) / float(moment(x, 2) * moment(y, 2)) ** 0.5
+    assert abs(row["correlation"] - exact) <= CLOSE
+    assert abs(row["r2"] - exact**2) <= CLOSE
+
+
 def check_shape(row: dict[str, Any], values: list[Fraction]) -> None:
     if not values or moment(values, 2) == 0:
         assert row["skewness"] is None
@@ -79,4 +101,5 @@ def test_moments_of_sliding_windows_over_batches_and_workers() -> None:
             if each["qty"] is not None and each["price"] is not None
         ]
         check_covariance(row["covariance"], pairs)
+        check_line(row, pairs)
         check_shape(row, [Fraction(e["price"]) for e in inside if e["price"] is not None])

@@ -65,7 +65,10 @@ AGGREGATES = [
     "bit_and(qty)", "bit_or(qty)", "bit_xor(venue)", "any(qty > 3)", "sort_array(collect_set(qty))",
     "sort_array(collect_list(venue))", "size(collect_list(price))", "std(qty)", "var_samp(qty)",
     "sum(fee) / count(*)", "median(qty) FILTER (WHERE venue = 1)", "mean(price)",
-    "max(DISTINCT qty)",
+    "max(DISTINCT qty)", "percentile_disc(0.4) WITHIN GROUP (ORDER BY qty)",
+    "percentile_disc(0.25) WITHIN GROUP (ORDER BY price DESC)", "regr_count(price, qty)",
+    "regr_avgx(price, qty)", "regr_avgy(price, qty)", "regr_sxx(price, qty)",
+    "regr_syy(price, qty)",
     "sort_array(collect_list(symbol) FILTER (WHERE qty > 2))", "stddev_samp(venue)",
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+from tests.support.sql_corpus_by_task import BY_TASK
 
 from evenflow.sql import read_schema
 
@@ -272,15 +273,18 @@ QUERIES: list[str] = [
     "SELECT ts, str_to_map(note, ';', '=') AS m FROM sales", "SELECT ts, levenshtein(country, device) AS d FROM clicks",
     "SELECT ts, user_id = '3' AS d FROM clicks",
     f"SELECT window.start AS w, regr_slope(temp, hum) AS s FROM sensors GROUP BY {_W}",
+    *(sql for queries in BY_TASK.values() for sql in queries),
 ]  # fmt: skip
 # What the accepted share leaves out: text of the query -> what it needs.
 NEEDS = {
     "uuid()": "the same result in every run", "current_timestamp()": "the same result in every run",
-    "corr(": "corr", "bround(": "half-even rounding of DECIMAL", "mode(": "an order among equal counts", "day - to_date": "INTERVAL",
+    "bround(": "half-even rounding of DECIMAL", "mode(": "an order among equal counts", "day - to_date": "INTERVAL",
     "max(struct": "an order of structs",
     "SELECT DISTINCT country": "a time bound", "GROUP BY country": "update mode",
     "OVER (PARTITION BY device ORDER": "a time in PARTITION BY", "LIMIT": "all rows",
-    "levenshtein": "levenshtein", "regr_slope": "regressions",
+    "STRUCT<": "from_json of nested values", "LATERAL VIEW explode(items)": "from_json of nested values",
+    "levenshtein": "levenshtein", "window(session_window.end": "the end as a column of the subquery",
+    "GROUP BY date_trunc('DAY', from_utc": "days of a time zone", "convert_timezone": "convert_timezone", "PIVOT": "PIVOT",
 }  # fmt: skip
 
 

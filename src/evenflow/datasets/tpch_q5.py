@@ -17,7 +17,7 @@ Differences from the paper
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,23 +59,23 @@ REVENUE_SQL = """SELECT window.start AS start, nation, sum(revenue) AS revenue
 FROM {joined} GROUP BY window(ts, '5 minutes', '1 minute'), nation"""
 
 
-def generate_tables(folder: Path, scale: float) -> None:
-    """Write the tables of a TPC-H scale factor as Parquet files, with `tpchgen-cli`."""
+def generate_tables(folder: Path, scale: float, names: Iterable[str] = COLUMNS) -> None:
+    """Write tables of a TPC-H scale factor as Parquet files, with `tpchgen-cli`."""
     scripts = str(Path(sys.executable).parent)
     program = shutil.which("tpchgen-cli", path=scripts) or shutil.which("tpchgen-cli")
     if program is None:
         raise InputError("tpchgen-cli is not installed; run pip install 'evenflow[examples]'")
-    tables = ["--tables", ",".join(COLUMNS), "--output-dir", str(folder)]
+    tables = ["--tables", ",".join(names), "--output-dir", str(folder)]
     command = [program, "parquet", "--scale-factor", str(scale), *tables]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise InputError(f"tpchgen-cli failed for scale {scale}: {done.stderr.strip()}")
 
 
-def read_tables(folder: Path) -> dict[str, pa.Table]:
-    """Read the columns of Q5 from the files that `generate_tables` wrote."""
+def read_tables(folder: Path, wanted: Mapping[str, Sequence[str]] = COLUMNS) -> dict[str, pa.Table]:
+    """Read columns, by default those of Q5, from the files that `generate_tables` wrote."""
     tables = {}
-    for name, columns in COLUMNS.items():
+    for name, columns in wanted.items():
         table = pq.read_table(folder / f"{name}.parquet", columns=list(columns))
         fields = [(f.name, pa.string() if _is_string(f.type) else f.type) for f in table.schema]
         tables[name] = table.cast(pa.schema(fields))

@@ -5,6 +5,7 @@ from sqlglot import exp
 from evenflow.errors import InputError
 from evenflow.sql.compile.outer_joins import check_join, join_kind
 from evenflow.sql.translate.aggregates import has_aggregate
+from evenflow.sql.translate.column_names import output_column_name
 from evenflow.sql.translate.refusals import refusal
 from evenflow.sql.translate.translator import declare
 from evenflow.sql.translate.typed_expr import Ast
@@ -47,6 +48,32 @@ def _as_view(join: Ast) -> Ast:
     if kind == "LEFT":
         view.set("outer", True)
     return view
+
+
+def with_column_names(query: Ast) -> Ast:
+    """Return a later SELECT of a UNION with a name for each expression that has none."""
+    if not isinstance(query, exp.Select):
+        return query
+    unnamed = [at for at, item in enumerate(query.expressions) if not _has_name(item)]
+    if not unnamed:
+        return query
+    named = query.copy()
+    named.parent = query.parent  # parameters of a template belong to the outermost query
+    items = list(named.expressions)
+    for at in unnamed:
+        items[at] = exp.alias_(items[at], f"_column{at}")
+    named.set("expressions", items)
+    return named
+
+
+def _has_name(item: Ast) -> bool:
+    if item.is_star and not has_aggregate(item):
+        return True
+    try:
+        output_column_name(item)
+    except InputError:
+        return False
+    return True
 
 
 def without_qualify(select: Ast, *, use_aliases: bool) -> tuple[Ast, Ast]:

@@ -18,6 +18,7 @@ from evenflow.sql.compile.problems import ProblemList
 from evenflow.sql.compile.rewrites import (
     is_helper_column,
     select_where,
+    with_column_names,
     with_plain_clauses,
     without_qualify,
 )
@@ -66,7 +67,8 @@ class Compiler(CompileContext):
     def _compile_union(self, union: Ast, ctes: CteScope, drop_late: bool) -> PlanNode:
         if union.args.get("distinct"):
             return self._compile_distinct(without_duplicates(union), ctes, drop_late)
-        sides = [self.compile(s, ctes, drop_late=drop_late) for s in (union.left, union.right)]
+        queries = (union.left, with_column_names(union.right))  # the first names the columns
+        sides = [self.compile(query, ctes, drop_late=drop_late) for query in queries]
         parts = [p for s in sides for p in (s.parts if isinstance(s, UnionNode) else [s])]
         return compile_union_all(self.node_ids, parts)
 

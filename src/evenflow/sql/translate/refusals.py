@@ -16,10 +16,6 @@ _REASONS: tuple[tuple[str, str], ...] = (  # names of functions, why they are re
         "current_timestamp now current_date curdate localtimestamp current_time unix_timestamp",
         "its result changes from run to run; use the event-time column",
     ),
-    (
-        "corr",
-        "it is not supported; use covar_pop(x, y), stddev_pop(x) and stddev_pop(y)",
-    ),
 )
 _NAMES = {name: reason for names, reason in _REASONS for name in names.split()}
 _REFUSALS: tuple[tuple[tuple[type, ...], str], ...] = (

@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from evenflow.sql import types
 from evenflow.sql.translate.aggregates import (
+    OVER_MARK,
     Aggregate,
     AggregateCall,
     AggregateRule,
     PartialColumn,
     aggregate,
     braces,
+    counter,
 )
 
 _NAN = "CAST('NaN' AS DOUBLE)"
@@ -46,21 +48,27 @@ _VARIANCE_MERGE = _merge({"mean": _MEAN, "m2": _M2})
 def _variance(final: str) -> AggregateRule:
     def rule(call: AggregateCall) -> Aggregate:
         operand = f"CAST({call.number().sql} AS DOUBLE)"
-        count, variance, mean = f"count({operand})", f"var_pop({operand})", _mean(operand)
-        update = (
-            f"{{'n': CAST({count} AS DOUBLE), 'mean': CAST(coalesce({mean}, 0) AS DOUBLE), "
-            f"'m2': CAST(coalesce({variance} * {count}, 0) AS DOUBLE)}}"
-        )
+
+        def update(over: str) -> str:
+            count, mean = f"count({operand}){over}", _mean(operand, over)
+            squares = f"var_pop({operand}){over} * {count}"
+            return (
+                f"{{'n': CAST({count} AS DOUBLE), 'mean': CAST(coalesce({mean}, 0) AS DOUBLE), "
+                f"'m2': CAST(coalesce({squares}, 0) AS DOUBLE)}}"
+            )
+
         merge = f"list_reduce(list({{}}), {braces(_VARIANCE_MERGE)})"
-        partial = PartialColumn(update, merge, _struct("n", "mean", "m2"))
+        kind = _struct("n", "mean", "m2")
+        partial = PartialColumn(update(""), merge, kind, update(OVER_MARK))
         return Aggregate((partial,), final, types.DOUBLE)
 
     return rule
 
 
-def _mean(sql: str) -> str:
+def _mean(sql: str, over: str = "") -> str:
     """Write the mean; that of equal values is their value, without the rounding of a quotient."""
-    return f"CASE WHEN min({sql}) = max({sql}) THEN min({sql}) ELSE avg({sql}) END"
+    least, most, mean = (f"{name}({sql}){over}" for name in ("min", "max", "avg"))
+    return f"CASE WHEN {least} = {most} THEN {least} ELSE {mean} END"
 
 
 _PAIR_MERGE = (
@@ -90,6 +98,11 @@ def _pair(final: str) -> AggregateRule:
         return Aggregate((partial,), final, types.DOUBLE)
 
     return rule
+
+
+def _count_pairs(call: AggregateCall) -> Aggregate:
+    tests = " AND ".join(f"{call.number(at).sql} IS NOT NULL" for at in (0, 1))
+    return Aggregate((counter(f"CASE WHEN {tests} THEN 1 END"),), "{0}", types.LONG)
 
 
 _MOMENTS = ("n", "mean", "m2", "m3", "m4")
@@ -128,6 +141,24 @@ aggregate("variance var_samp", _variance(_SAMPLE % "({0}.m2 / ({0}.n - 1))"), 1)
 aggregate("var_pop", _variance(_POPULATION % "({0}.m2 / {0}.n)"), 1)
 aggregate("covar_pop", _pair(_POPULATION % "({0}.co / {0}.n)"), 2)
 aggregate("covar_samp", _pair(_SAMPLE % "({0}.co / ({0}.n - 1))"), 2)
+_FLAT = "CASE WHEN {0}.n < 1 OR {0}.o2 = 0 THEN NULL %s END"  # no line through one x
+_CORRELATION = "{0}.co / sqrt({0}.m2 * {0}.o2)"
+aggregate(
+    "corr",
+    _pair(f"CASE WHEN {{0}}.n < 1 OR {{0}}.m2 * {{0}}.o2 = 0 THEN NULL ELSE {_CORRELATION} END"),
+    2,
+)
+# The first argument is y, the second x.
+aggregate("regr_count", _count_pairs, 2)
+aggregate("regr_avgy", _pair(_POPULATION % "{0}.mean"), 2)
+aggregate("regr_avgx", _pair(_POPULATION % "{0}.other"), 2)
+aggregate("regr_syy", _pair(_POPULATION % "{0}.m2"), 2)
+aggregate("regr_sxx", _pair(_POPULATION % "{0}.o2"), 2)
+aggregate("regr_sxy", _pair(_POPULATION % "{0}.co"), 2)
+aggregate("regr_slope", _pair(_FLAT % "ELSE {0}.co / {0}.o2"), 2)
+aggregate("regr_intercept", _pair(_FLAT % "ELSE {0}.mean - {0}.co / {0}.o2 * {0}.other"), 2)
+aggregate("regr_r2", _pair(
+    _FLAT % f"WHEN {{0}}.m2 = 0 THEN 1 ELSE power({_CORRELATION}, 2)"), 2)  # fmt: skip
 aggregate("skewness", _moments(
     _MOMENT_FINAL % "sqrt({0}.n) * {0}.m3 / sqrt({0}.m2 * {0}.m2 * {0}.m2)"), 1)  # fmt: skip
 aggregate("kurtosis", _moments(

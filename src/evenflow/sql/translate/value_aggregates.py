@@ -116,12 +116,15 @@ def _percentile_of(
 ) -> Aggregate:  # fmt: skip
     write = _interpolated if exact else _ranked
     given, is_array = fractions
-    if descending:
+    sort = "list_sort"
+    if descending and exact:
         given = [1 - fraction for fraction in given]
+    elif descending:
+        sort = "list_reverse_sort"
     body = "[" + ", ".join(map(write, given)) + "]" if is_array else write(given[0])
     final = (
         "CASE WHEN {0} IS NOT NULL AND len({0}) > 0 THEN "
-        f"list_transform([list_sort({{0}})], lambda v: {body})[1] END"
+        f"list_transform([{sort}({{0}})], lambda v: {body})[1] END"
     )
     kind = pa.list_(value.type) if is_array else value.type
     return Aggregate((_values(call, value),), final, kind)
@@ -207,4 +210,5 @@ aggregate("percentile", _percentile, 2)
 aggregate("median", _median, 1)
 aggregate("percentile_approx approx_percentile", _percentile_approx, 2, 3)
 aggregate("percentile_cont", _within_group(exact=True), 1)
+aggregate("percentile_disc", _within_group(exact=False), 1)
 aggregate("approx_count_distinct", _approx_count_distinct, 1, 2)
