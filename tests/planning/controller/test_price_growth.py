@@ -53,6 +53,20 @@ def test_rows_that_get_cheaper_the_more_there_are_show_no_growth() -> None:
     assert grown_keys(falling)[0] is falling[0]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_prices_that_differ_by_chance_do_not_grow(seed: int) -> None:
+    rng, rows = np.random.default_rng(seed), np.linspace(1, 200, 200)
+    hashes, none = np.sort(hash_keys(np.arange(200))), np.zeros(2)
+    stats = [
+        KeyStats(
+            hashes, np.zeros(200, np.int32), rows * rng.normal(1, 0.05, 200), rows, ("",) * 200,
+            none.astype(np.int64), none, none, none, rows.astype(np.int64),
+        )
+        for _ in range(16)
+    ]  # fmt: skip
+    assert all(after is before for after, before in zip(grown_keys(stats), stats, strict=True))
+
+
 def test_few_rows_keep_their_price() -> None:
     grown = grown_keys([batch(0.5, ROWS / 20), batch(2.5, ROWS / 20)])
     assert_allclose(grown[0].cost[2:], batch(0.5, ROWS / 20).cost[2:])

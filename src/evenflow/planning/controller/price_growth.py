@@ -47,6 +47,8 @@ def grown_keys(stats: Sequence[KeyStats]) -> list[KeyStats]:
     least = max(LEAST_GROWTH * float(slopes[begin]), 0.0) if len(stats) else 0.0
     if len(stats) - begin < 2 or slopes[-1] <= least:
         return list(stats)
+    if _price_share(stats[-1], float(slopes[-1] - slopes[begin])) < LEAST_GROWTH - 1:
+        return list(stats)  # slopes near 0 that differ by chance
     last, rise = stats[-1], float(slopes[-1] - slopes[-2])
     now, rises = _prices(last), rise >= (LEAST_GROWTH - 1) * slopes[-1] / 2
     if rises:
@@ -75,6 +77,12 @@ def price_slope(stats: KeyStats) -> float:
     if spread <= 1e-9 * centre**2:
         return 0.0
     return (float(rows @ cost) / total - centre * float(cost.sum()) / total) / spread
+
+
+def _price_share(stats: KeyStats, slope: float) -> float:
+    """Return which part of the price of a usual row a slope is."""
+    rows, cost = stats.rows.astype(np.float64), float(stats.cost.sum())
+    return slope * float(rows @ rows) / cost if cost > 0 else 0.0
 
 
 def _growth_began(slopes: Floats) -> int:
