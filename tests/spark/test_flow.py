@@ -278,6 +278,7 @@ def test_spark_hashes_and_routes_as_the_planners_do(spark: SparkSession) -> None
     [
         ("spark.sql.session.timeZone", "Europe/Rome", 'timeZone", "UTC"'),
         ("spark.sql.ansi.enabled", "false", 'enabled", "true"'),
+        ("spark.sql.chunkBase64String.enabled", "false", 'chunkBase64String.enabled", "true"'),
     ],
 )
 def test_a_session_that_would_answer_otherwise_is_refused(

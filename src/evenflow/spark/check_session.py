@@ -40,6 +40,11 @@ def check_settings(spark: "SparkSession") -> None:
             "the session is not in ANSI mode, but queries are; "
             'set spark.conf.set("spark.sql.ansi.enabled", "true")'
         )
+    if str(spark.conf.get("spark.sql.chunkBase64String.enabled", "true")).lower() != "true":
+        raise InputError(
+            "the session's base64() writes one line, but that of queries breaks it as MIME does; "
+            'set spark.conf.set("spark.sql.chunkBase64String.enabled", "true")'
+        )
 
 
 def use_interpreter(spark: "SparkSession") -> None:
